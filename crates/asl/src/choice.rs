@@ -1,4 +1,4 @@
-//! Does a rule of a Choice hold?
+//! Evaluates the rules of a Choice.
 
 use crate::evaluate::{query, runtime, unexpected_type};
 use crate::json::Value;
@@ -9,7 +9,7 @@ use crate::timestamp;
 use std::cmp::Ordering;
 
 impl Condition {
-    /// Whether it holds. `field` is where it stands, such as `Choices[0]/Condition`.
+    /// Whether the rule is true. `field` is its place, such as `Choices[0]/Condition`.
     pub fn holds(&self, scope: &Scope<'_>, field: &str) -> Result<bool, Failure> {
         match self {
             Self::And(all) => {
@@ -109,8 +109,8 @@ impl Comparison {
     }
 }
 
-/// `*` stands for any characters; `\*` and `\\` for themselves. Linear in the text: between two stars, the first
-/// place that fits leaves the most for the others, so no place is tried twice.
+/// `*` matches any characters; `\*` and `\\` match themselves. Linear in the text: between two stars, the first match
+/// leaves the most text for the rest, so no place is tried twice.
 fn matches_pattern(text: &str, pattern: &str) -> bool {
     let mut pieces = vec![String::new()];
     let mut chars = pattern.chars();

@@ -1,8 +1,8 @@
-//! What is wrong with a definition, said so that a person can mend it and a program can sort it.
+//! Diagnostics: mistakes in a definition, for people to correct and for programs to sort.
 //!
-//! Codes, messages and locations are those of AWS's `ValidateStateMachineDefinition` where AWS has them: the
-//! same mistake reads the same here and there. What AWS leaves out stands beside it: the place in the text and
-//! a hint. `docs/diagnostics.md` explains each code.
+//! Codes, messages and locations are those of AWS's `ValidateStateMachineDefinition` where AWS has them: the same
+//! mistake reads the same here and there. In addition there are the place in the text and a hint. `docs/diagnostics.md`
+//! explains each code.
 
 pub mod code;
 mod jackson;
@@ -19,7 +19,7 @@ pub use jackson::{explain_data, explain_in_a_sentence};
 pub enum Severity {
     /// The definition cannot be used.
     Error,
-    /// It can, but it hardly means what its author meant.
+    /// The definition is usable, but probably not as its author meant it.
     Warning,
 }
 
@@ -33,22 +33,22 @@ impl Severity {
     }
 }
 
-/// One complaint.
+/// One mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     /// How bad it is.
     pub severity: Severity,
     /// A stable name for this kind of complaint, from [`code`].
     pub code: &'static str,
-    /// What is wrong, in AWS's words where they are known.
+    /// The mistake, in AWS's words where they are known.
     pub message: String,
     /// AWS's location: `/` for the whole, `/States/Pay/Catch[0]/Next`; empty where AWS gives none.
     pub pointer: String,
     /// Where in the text.
     pub span: Span,
-    /// What to do about it.
+    /// The remedy.
     pub hint: Option<String>,
-    /// A second place that belongs to it, and why.
+    /// A second place that is part of the mistake, and why.
     pub related: Option<Related>,
 }
 
@@ -57,7 +57,7 @@ pub struct Diagnostic {
 pub struct Related {
     /// Where.
     pub span: Span,
-    /// What is there.
+    /// The label of that place.
     pub label: String,
 }
 
@@ -80,14 +80,14 @@ impl Diagnostic {
         Self { severity: Severity::Warning, ..Self::error(code, message) }
     }
 
-    /// The same, at a place.
+    /// Adds the place.
     pub fn at(mut self, pointer: impl Into<String>, span: Span) -> Self {
         self.pointer = pointer.into();
         self.span = span;
         self
     }
 
-    /// Adds what to do about it.
+    /// Adds the remedy.
     pub fn hint(&mut self, hint: impl Into<String>) -> &mut Self {
         self.hint = Some(hint.into());
         self
@@ -104,13 +104,13 @@ impl Diagnostic {
         self.severity == Severity::Error
     }
 
-    /// As AWS writes it into an `InvalidDefinition`: `CODE: message at /pointer`.
+    /// In the form of an `InvalidDefinition`: `CODE: message at /pointer`.
     pub fn aws_message(&self) -> String {
         let location = if self.pointer.is_empty() { "null" } else { &self.pointer };
         format!("{}: {} at {location}", self.code, self.message)
     }
 
-    /// For a terminal, with the line it is about.
+    /// For a terminal, with the line of the text.
     pub fn render(&self, source: &Source, color: bool) -> String {
         render::render(self, source, color)
     }
@@ -133,7 +133,7 @@ impl Diagnostic {
         }
     }
 
-    /// What AWS's JSON reader would say; for [`code::INVALID_JSON_DESCRIPTION`] only.
+    /// AWS's JSON reader's message; for [`code::INVALID_JSON_DESCRIPTION`] only.
     pub fn jackson(&self, source: &Source) -> Option<Jackson> {
         (self.code == code::INVALID_JSON_DESCRIPTION).then(|| jackson::explain(&source.text)).flatten()
     }

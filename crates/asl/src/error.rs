@@ -1,4 +1,4 @@
-//! Error names, which Retry and Catch match, and how long a retry waits.
+//! Error names for Retry and Catch, and the pauses of retries.
 
 use crate::machine::Retrier;
 
@@ -6,17 +6,17 @@ use crate::machine::Retrier;
 pub const ALL: &str = "States.ALL";
 /// A task ran too long.
 pub const TIMEOUT: &str = "States.Timeout";
-/// A worker fell silent.
+/// A missed heartbeat.
 pub const HEARTBEAT_TIMEOUT: &str = "States.HeartbeatTimeout";
 /// Matches every error but a timeout.
 pub const TASK_FAILED: &str = "States.TaskFailed";
 /// The definition and the data do not fit; never retried, never caught.
 pub const RUNTIME: &str = "States.Runtime";
-/// A payload is too large; where it is not a task's own result, only its own name matches it.
+/// A payload is too large. If it is not a task's own result, only this name matches it.
 pub const DATA_LIMIT_EXCEEDED: &str = "States.DataLimitExceeded";
 /// A JSONata expression failed.
 pub const QUERY_EVALUATION: &str = "States.QueryEvaluationError";
-/// No rule of a Choice holds, and it has no default: so the language. Step Functions reports [`RUNTIME`].
+/// No rule of a Choice is true, and it has no default; from the language. Step Functions reports [`RUNTIME`].
 pub const NO_CHOICE_MATCHED: &str = "States.NoChoiceMatched";
 /// `ResultPath` cannot be applied.
 pub const RESULT_PATH_MATCH: &str = "States.ResultPathMatchFailure";
@@ -29,7 +29,7 @@ pub const ITEM_READER: &str = "States.ItemReaderFailed";
 /// Results could not be written.
 pub const RESULT_WRITER: &str = "States.ResultWriterFailed";
 
-/// Every reserved name; a definition may use no other that begins with `States.`, but for `States.Http.*`.
+/// Every reserved name; a definition may use no other name that begins with `States.`, except `States.Http.*`.
 pub const RESERVED: [&str; 16] = [
     ALL,
     HEARTBEAT_TIMEOUT,
@@ -49,10 +49,10 @@ pub const RESERVED: [&str; 16] = [
     RUNTIME,
 ];
 
-/// What failed: the task, or what a state makes of its data.
+/// The failed part: the task, or the state's processing of its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// What was called; a result that is too large is its failure, too.
+    /// The task; its failures include a result that is too large.
     Task,
     /// Everything else.
     State,

@@ -1,4 +1,4 @@
-//! Evaluating what a definition writes: templates, selections, scalars.
+//! Evaluates templates, selections and scalars of a definition.
 
 use crate::error::{QUERY_EVALUATION, RUNTIME};
 use crate::json::{Map, Payload, Value};
@@ -19,7 +19,7 @@ pub fn query(field: &str, cause: impl Into<String>) -> Failure {
 }
 
 impl Template {
-    /// The value, with every expression in it evaluated. `field` is where the template stands, such as `Output`.
+    /// The value, with every expression in it evaluated. `field` is the template's place, such as `Output`.
     pub fn evaluate(&self, scope: &Scope<'_>, field: &str) -> Result<Value, Failure> {
         match self {
             Self::Literal(value) => Ok(value.clone()),
@@ -48,12 +48,12 @@ impl Template {
     }
 }
 
-/// What a payload template's `name.$` selects.
+/// The value of `name.$` in a payload template.
 fn select_for_field(path: &Path, scope: &Scope<'_>, name: &str) -> Result<Value, Failure> {
     select_for(path, scope, &format!("{name}.$"))
 }
 
-/// What the path in this field selects.
+/// The value of the path in this field.
 fn select_for(path: &Path, scope: &Scope<'_>, field: &str) -> Result<Value, Failure> {
     path.look_in_template(scope)?.ok_or_else(|| {
         let looked_in = match path.root() {
@@ -72,7 +72,7 @@ fn select_for(path: &Path, scope: &Scope<'_>, field: &str) -> Result<Value, Fail
     })
 }
 
-/// What an expression gives, which must be something.
+/// The value of an expression; undefined is an error.
 pub fn evaluate_jsonata(expression: &Expression, scope: &Scope<'_>, field: &str) -> Result<Value, Failure> {
     match expression.evaluate(scope) {
         Ok(Some(value)) => Ok(value),
@@ -95,7 +95,7 @@ pub fn unexpected_type(expression: &Expression, field: &str, expected: &str, val
 }
 
 impl Selection {
-    /// What is selected of `input`; the whole keeps its text.
+    /// The selected part of `input`; the whole keeps its text.
     pub fn select(&self, input: &Payload, scope: &Scope<'_>) -> Result<Payload, Failure> {
         match self {
             Self::Whole => Ok(input.clone()),
@@ -109,7 +109,7 @@ impl Selection {
 }
 
 impl Placement {
-    /// `input` with `result` put where `ResultPath` says.
+    /// `input` with `result` at the place of `ResultPath`.
     pub fn place(&self, input: &Payload, result: Payload) -> Result<Payload, Failure> {
         match self {
             Self::Replace => Ok(result),
@@ -227,7 +227,7 @@ impl Scalar {
     }
 }
 
-/// Evaluates every right-hand side of an `Assign` with the values that hold before it.
+/// Evaluates every right-hand side of an `Assign` with the earlier values.
 pub fn assign(assign: &Assign, scope: &Scope<'_>, field: &str) -> Result<Vec<(Arc<str>, Payload)>, Failure> {
     assign
         .iter()

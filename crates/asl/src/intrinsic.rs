@@ -1,13 +1,11 @@
 //! The 18 intrinsic functions.
 //!
-//! Their rules are those of the service, not of its documentation, where the two differ and the
-//! difference has been seen: numbers are cut, not rounded (but `MathAdd` rounds), `Format` writes objects
-//! the way Java prints a map, and every failure is `States.Runtime`. `docs/intrinsics.md` has one line on
-//! each function.
+//! Their rules are those of the service, where it was seen to differ from its documentation: numbers are truncated, not
+//! rounded (but `MathAdd` rounds), `Format` writes objects the way Java prints a map, and every failure is
+//! `States.Runtime`. `docs/intrinsics.md` has one line on each function.
 //!
-//! A call is read once, with its arguments and nested calls; evaluating it needs nothing but a scope.
-//! The result of a function that prints is bounded by [`TEXT_MAX`], so that no expression can make more
-//! of its input than memory holds.
+//! A call is parsed once, with its arguments and nested calls; evaluating it needs only a scope. The result of a
+//! function that prints is limited by [`TEXT_MAX`], so that no expression can make more of its input than memory holds.
 
 mod array;
 mod digest;
@@ -26,8 +24,7 @@ use crate::scope::{Failure, Scope};
 use function::Function;
 use std::sync::Arc;
 
-/// What AWS reports when a call fails. The specification calls it `States.IntrinsicFailure`; the service
-/// never uses that name.
+/// The error of a failed call. The specification calls it `States.IntrinsicFailure`; the service never uses that name.
 const FAILED: &str = "States.Runtime";
 
 /// A parsed call, such as `States.Format('{}', $.name)`.
@@ -44,7 +41,7 @@ struct Call {
     arguments: Arc<[Argument]>,
 }
 
-/// What may stand between the parentheses.
+/// An argument of a call.
 #[derive(Clone, Debug)]
 enum Argument {
     /// A string, a number, `true`, `false` or `null`.
@@ -59,7 +56,7 @@ enum Argument {
 enum Problem<'c> {
     /// A path among the arguments leads nowhere.
     Missing(&'c Path),
-    /// The function cannot work with its arguments; a sentence of AWS.
+    /// The function cannot use its arguments; a sentence of AWS.
     Invalid(String),
 }
 
@@ -89,13 +86,12 @@ impl Intrinsic {
         })
     }
 
-    /// The first call with more or fewer arguments than its function takes, in words. AWS takes it for a
-    /// call all the same; it fails when it is evaluated.
+    /// The first call with more or fewer arguments than its function takes, in words. AWS accepts such a call; it fails
+    /// when it is evaluated.
     pub fn miscount(&self) -> Option<String> {
         self.call.miscount()
     }
 
-    /// What it gives.
     pub fn evaluate(&self, scope: &Scope<'_>) -> Result<Value, Failure> {
         self.call.evaluate(scope).map_err(|problem| {
             let text = &self.text;
@@ -117,7 +113,7 @@ impl Intrinsic {
     }
 }
 
-/// A path as AWS names it in a message: one of the context object loses its first `$`.
+/// A path as in AWS's messages: one of the context object loses its first `$`.
 fn as_reported(path: &Path) -> &str {
     match path.root() {
         Root::Context => path.text().strip_prefix('$').unwrap_or_default(),
@@ -125,7 +121,7 @@ fn as_reported(path: &Path) -> &str {
     }
 }
 
-/// Whether no more work was taken than is allowed.
+/// Fails if more work was done than is allowed.
 fn affordable<'c>(scope: &Scope<'_>) -> Result<(), Problem<'c>> {
     scope.dice.check().map_err(|failure| Problem::Invalid(failure.cause))
 }

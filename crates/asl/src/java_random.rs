@@ -1,4 +1,4 @@
-//! Java's random numbers, which seeds give on AWS.
+//! Java's random numbers, which AWS uses for seeds.
 
 /// `java.util.Random`, so that a seed gives here what it gives on AWS.
 pub(crate) struct Random(u64);
@@ -24,7 +24,7 @@ impl Random {
         }
         loop {
             let rest = bits % bound;
-            // Where the last, incomplete round of the bound begins, low numbers would come too often.
+            // In the last, incomplete round of the bound, low numbers would come too often.
             if bits.wrapping_sub(rest).wrapping_add(bound - 1) >= 0 {
                 return rest;
             }

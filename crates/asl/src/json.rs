@@ -1,9 +1,9 @@
 //! JSON as the States Language needs it.
 //!
-//! A [`Value`] is cheap to clone (its large parts are shared), keeps the order of keys, and keeps
-//! numbers what they were: `1` stays `1`, and an integer of any length keeps its digits. A
-//! [`Payload`] is a document that is carried as text, as values, or as both: a state that only passes
-//! its input on never parses it, and one that only builds its output never prints it twice.
+//! A [`Value`] is cheap to clone (its large parts are shared), keeps the order of keys, and keeps numbers as they are:
+//! `1` stays `1`, and an integer of any length keeps its digits. A [`Payload`] is a document as text, as values, or as
+//! both: a state that only passes its input on never parses it, and one that only builds its output never prints it
+//! twice.
 
 mod lexer;
 mod map;

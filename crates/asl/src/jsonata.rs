@@ -1,10 +1,10 @@
 //! JSONata as Step Functions runs it: version 2.0.6 without `$eval`, with six functions of its own.
 //!
-//! The evaluator is our own, after the reference implementation (jsonata-js 2.0.6, MIT; see `jsonata/LICENSE`),
-//! because a library that reads clocks, draws chance and grows without limit has no place in a room whose
-//! decisions are replayed. Here time and chance come from [`crate::scope::Dice`]; work, memory and depth are
-//! counted, so an expression that would never end fails at the same point wherever it runs; and values from
-//! outside are shared instead of converted, so a path through a large input costs what its steps cost.
+//! The evaluator is our own, after the reference implementation (jsonata-js 2.0.6, MIT; see `jsonata/LICENSE`), because
+//! decisions are replayed, and a library that reads clocks, draws random numbers and grows without limit cannot be used
+//! for that. Here time and randomness come from [`crate::scope::Dice`]; work, memory and depth are counted, so an
+//! expression that would never end fails at the same point on every machine; and values from outside are shared instead
+//! of converted, so a path through a large input costs only its steps.
 
 mod ast;
 mod error;
@@ -62,8 +62,8 @@ impl Expression {
         &self.0.text
     }
 
-    /// What it gives; `None` is JSONata's undefined. The error is JSONata's own, such as
-    /// `T1006: Attempted to invoke a non-function`; of the bounds, it is AWS's sentence, which has no code.
+    /// Its value; `None` is JSONata's undefined. The error is JSONata's own, such as `T1006: Attempted to invoke a
+    /// non-function`; for a limit, it is AWS's sentence, which has no code.
     pub fn evaluate(&self, scope: &Scope<'_>) -> Result<Option<Value>, String> {
         let evaluator = Evaluator::new(&self.0.ast, scope);
         let result = evaluator.run(&Val::Undefined).and_then(|value| evaluator.output(&value));
@@ -81,8 +81,8 @@ impl Expression {
         self.0.facts.states.contains(member)
     }
 
-    /// Why AWS refuses a definition with this expression: each is what it gives after
-    /// `UNSUPPORTED_JSONATA_EXPRESSION: `. At its top level an expression has no context to read from.
+    /// Why AWS refuses a definition with this expression: each is AWS's text after `UNSUPPORTED_JSONATA_EXPRESSION: `.
+    /// At its top level an expression has no context to read from.
     pub fn unsupported(&self) -> &[String] {
         &self.0.facts.unsupported
     }

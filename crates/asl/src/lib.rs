@@ -1,6 +1,6 @@
 //! The Amazon States Language: parse, validate, evaluate.
 //!
-//! This room knows the language and nothing else: no executions, no time, no storage.
+//! This room knows only the language: no executions, no time, no storage.
 
 pub mod choice;
 mod codec;

@@ -1,8 +1,8 @@
 //! A Machine: a States Language definition that cannot be invalid.
 //!
-//! States and flows stand in one arena each, in the order in which the definition writes them (a state
-//! before what it contains), so an index is stable for a given text and may be stored. A *flow* is a
-//! `StartAt` with its `States`: the machine itself, a branch of a Parallel, the processor of a Map.
+//! States and flows are in one arena each, in the order of the definition (a state before the states inside it), so an
+//! index is stable for a given text and may be stored. A *flow* is a `StartAt` with its `States`: the machine itself, a
+//! branch of a Parallel, the processor of a Map.
 
 use crate::intrinsic::Intrinsic;
 use crate::json::Value;
@@ -22,7 +22,7 @@ pub struct StateIx(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FlowIx(pub u32);
 
-/// How a machine runs on AWS; here only names, limits and what is allowed differ.
+/// The type of a machine on AWS; here only names, limits and allowed features differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum MachineType {
@@ -46,7 +46,7 @@ pub struct Machine {
     pub language: QueryLanguage,
     /// Standard or Express.
     pub machine_type: MachineType,
-    /// How long its JSONata expressions are together.
+    /// The length of all of its JSONata expressions.
     pub expression_bytes: usize,
     pub(crate) states: Vec<State>,
     pub(crate) flows: Vec<Flow>,
@@ -127,7 +127,7 @@ pub struct State {
     pub variables: BTreeSet<Arc<str>>,
     /// `Next` or `End`; a Choice, Succeed and Fail have [`Transition::End`] and do not use it.
     pub next: Transition,
-    /// What kind of state it is.
+    /// The kind of the state, with its fields.
     pub kind: Kind,
 }
 
@@ -250,7 +250,7 @@ pub struct Pass {
 pub struct Task {
     /// `Resource`
     pub resource: Resource,
-    /// Where `Resource` stands in the text.
+    /// The place of `Resource` in the text.
     pub resource_span: Span,
     /// `Parameters` or `Arguments`
     pub arguments: Option<Template>,
@@ -260,11 +260,11 @@ pub struct Task {
     pub timeout: Option<Scalar>,
     /// `HeartbeatSeconds[Path]`
     pub heartbeat: Option<Scalar>,
-    /// What becomes of result and error.
+    /// The handling of result and error.
     pub after: After,
 }
 
-/// What Task, Parallel and Map do with their result or error.
+/// The handling of results and errors in Task, Parallel and Map.
 #[derive(Debug, Default)]
 pub struct After {
     /// `ResultSelector`
@@ -331,7 +331,7 @@ pub struct Rule {
     pub output: Option<Template>,
 }
 
-/// What a rule asks.
+/// The condition of a rule.
 #[derive(Debug)]
 pub enum Condition {
     /// All of them.
@@ -352,7 +352,7 @@ pub enum Condition {
     Jsonata(Scalar),
 }
 
-/// What a variable is compared with.
+/// The right side of a comparison.
 #[derive(Debug)]
 pub enum Operand {
     /// Written in the definition, of the operator's type.
@@ -428,7 +428,7 @@ pub struct Parallel {
     pub branches: Vec<FlowIx>,
     /// `Parameters` or `Arguments`
     pub arguments: Option<Template>,
-    /// What becomes of result and error.
+    /// The handling of result and error.
     pub after: After,
 }
 
@@ -455,7 +455,7 @@ pub struct MapState {
     pub tolerated_count: Option<Scalar>,
     /// `ToleratedFailurePercentage[Path]`
     pub tolerated_percentage: Option<Scalar>,
-    /// What becomes of result and error.
+    /// The handling of result and error.
     pub after: After,
 }
 

@@ -1,8 +1,8 @@
-//! A document as a tree that remembers where each part stands.
+//! A document as a tree with the place of each part.
 //!
-//! JSON and YAML become the same tree, so that nothing after this knows which of them a person writes. What
-//! cannot become JSON is refused here, and so is what would cost too much: each way in is bounded in depth, in
-//! the number of values, and in what YAML aliases may multiply.
+//! JSON and YAML become the same tree, so that later code does not depend on the format. Documents that cannot become
+//! JSON are refused here, and so are those that would cost too much: there are limits on depth, on the number of
+//! values, and on copies by YAML aliases.
 
 mod json;
 mod yaml;
@@ -12,19 +12,19 @@ use crate::json::{Map, Number, Value};
 use crate::source::{Format, Source, Span, looks_like_yaml};
 use std::sync::Arc;
 
-/// How many values a document may hold: forty times what fits a definition that AWS would take.
+/// How many values a document may have: forty times as many as fit a definition on AWS.
 pub const VALUES_MAX: usize = 2_000_000;
 
 /// A value and its place.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Where it stands.
+    /// Its place.
     pub span: Span,
-    /// What it is.
+    /// Its content.
     pub kind: NodeKind,
 }
 
-/// What a [`Node`] is.
+/// The content of a [`Node`].
 #[derive(Clone, Debug)]
 pub enum NodeKind {
     /// `null`
@@ -52,13 +52,13 @@ pub struct Member {
 }
 
 impl Node {
-    /// Reads a text. What is wrong with it comes instead; nothing but one complaint is made here.
+    /// Parses a text. The error is a single diagnostic.
     pub fn parse(source: &Source) -> Result<Self, Box<Diagnostic>> {
         Self::parse_tagged(source, |_| None)
     }
 
-    /// The same, of a language that gives YAML tags a meaning: `!Name value` becomes an object with one member, under
-    /// the name that `named` has for the tag.
+    /// The same, for a language that gives YAML tags a meaning: `!Name value` becomes an object with one member, whose
+    /// name `named` returns for the tag.
     pub fn parse_tagged(source: &Source, named: fn(&str) -> Option<String>) -> Result<Self, Box<Diagnostic>> {
         match source.format() {
             Format::Json => json::parse(&source.text).map_err(|mut error| {
@@ -91,7 +91,7 @@ impl Node {
         find(self.as_object()?, name).map(|member| &member.value)
     }
 
-    /// What it is, for a sentence: `a string`, `null`.
+    /// Its kind, for a sentence: `a string`, `null`.
     pub fn described(&self) -> &'static str {
         match &self.kind {
             NodeKind::Null => "null",

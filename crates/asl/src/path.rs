@@ -1,14 +1,13 @@
-//! `JSONPath` as Step Functions speaks it, and Reference Paths for writing.
+//! `JSONPath` in Step Functions' dialect, and Reference Paths for writing.
 //!
-//! Step Functions hands its paths to Jayway's Java library, so that library is the dialect: names that
-//! RFC 9535 refuses (`$.x-y`, `$.a.['b c']`), filters with words (`in`, `subsetof`, `=~`), several names
-//! that come back as one object. Where Jayway's answer is an accident of its code (a slice such as
-//! `[1:-1]`, whether a path with many answers exists), ours is what the text says; `docs/jsonpath.md`
-//! lists these places.
+//! Step Functions gives its paths to Jayway's Java library, so that library defines the dialect: names that RFC 9535
+//! refuses (`$.x-y`, `$.a.['b c']`), filters with words (`in`, `subsetof`, `=~`), several names that return one object.
+//! Where Jayway's answer is an accident of its code (a slice such as `[1:-1]`, whether a path with many answers
+//! exists), ours follows the text; `docs/jsonpath.md` lists these places.
 //!
-//! A path is *definite* when it can lead to one place only. It then gives the value there, or `None`.
-//! Any other path gives a list, empty where nothing matched. Looking costs a bounded amount of work,
-//! whatever the path and the data are: [`WORK_MAX`] values looked at, then the path gives `None`.
+//! A path is *definite* when it can lead to one place only. It then gives the value there, or `None`. Any other path
+//! gives a list, empty if nothing matched. The work is limited for every path and all data: after [`WORK_MAX`] values
+//! the path gives `None`.
 
 pub(crate) mod cursor;
 mod filter;
@@ -31,7 +30,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use step::Step;
 
-/// Units of [`crate::scope::Dice::spent`] for one value looked at.
+/// Units of [`crate::scope::Dice::spent`] for one value.
 const LOOK: u64 = 8;
 
 /// A parsed path: `$.a[0]`, `$$.Execution.Id`, `$variable.member`.
@@ -43,7 +42,7 @@ pub struct Path {
     definite: bool,
 }
 
-/// Where a path begins.
+/// The root of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Root {
     /// `$`
@@ -70,12 +69,12 @@ impl Path {
         &self.text
     }
 
-    /// Where it begins.
+    /// Its root.
     pub fn root(&self) -> Root {
         self.root.clone()
     }
 
-    /// Whether it is nothing but its root: `$`, `$$` or `$name`.
+    /// Whether it is only its root: `$`, `$$` or `$name`.
     pub fn is_root(&self) -> bool {
         self.steps.is_empty()
     }
@@ -92,7 +91,7 @@ impl Path {
         text
     }
 
-    /// The sentence for a path that leads nowhere: which part of it is missing.
+    /// The sentence for a path that leads nowhere, with the missing part.
     pub fn not_found(&self, scope: &Scope<'_>) -> String {
         let prefix = |count: usize| Self { steps: self.steps[..count].into(), ..self.clone() };
         let missing =
@@ -110,14 +109,14 @@ impl Path {
         self.definite
     }
 
-    /// What it selects. `None`: a definite path that leads nowhere, or a variable that is not set. An error: it would
-    /// take more work than is left.
+    /// The selected value. `None`: a definite path that leads nowhere, or a variable that is not set. An error: the
+    /// work limit is exceeded.
     pub fn look(&self, scope: &Scope<'_>) -> Result<Option<Value>, Failure> {
         let found = self.select(scope);
         scope.dice.check().map(|()| found)
     }
 
-    /// The same, where having too little work left is leading nowhere.
+    /// The same, but `None` if the work limit is exceeded.
     pub fn select(&self, scope: &Scope<'_>) -> Option<Value> {
         let most = usize::try_from(scope.dice.left() / LOOK).map_or(WORK_MAX, |most| most.min(WORK_MAX));
         let (found, looked_at) = match &self.root {
@@ -132,8 +131,8 @@ impl Path {
         found
     }
 
-    /// What it selects as a value of a payload template. There AWS gives `null` for an index outside of
-    /// its array, where everywhere else the path leads nowhere.
+    /// The selected value in a payload template. There AWS gives `null` for an index outside of its array, where
+    /// everywhere else the path leads nowhere.
     pub fn look_in_template(&self, scope: &Scope<'_>) -> Result<Option<Value>, Failure> {
         let found = self.look(scope)?;
         Ok(found.or_else(|| {
@@ -143,12 +142,12 @@ impl Path {
         }))
     }
 
-    /// What it selects from `root`, whatever it says of its root.
+    /// The selected value in `root`, whatever the path's own root is.
     pub fn select_from(&self, root: &Value) -> Option<Value> {
         self.walk(root, WORK_MAX).0
     }
 
-    /// What it selects from `root`, and how many values it looked at, hardly more than `most`.
+    /// The selected value in `root`, and how many values were looked at, hardly more than `most`.
     fn walk(&self, root: &Value, most: usize) -> (Option<Value>, usize) {
         if self.definite {
             let found = walk::definite(root, &self.steps).map(Cow::into_owned).or_else(|| self.length(root));

@@ -1,11 +1,11 @@
-//! Text to [`Machine`], or to everything that is wrong with it.
+//! Parses text to a [`Machine`], or to all mistakes in it.
 //!
-//! Reading goes in steps: the text becomes a tree that knows its places, an outline gives each state its
-//! index, each state is read, and at the end the whole is looked at: where transitions lead, what is reached,
-//! which variables are known where. A step does not stop at its first complaint, and a complaint does not
-//! breed others: what could not be read is not judged further.
+//! Parsing has steps: the text becomes a tree with places, an outline gives each state its index, each state is parsed,
+//! and at the end the whole is checked: the targets of transitions, reachability, and which variables are known where.
+//! A step does not stop at its first mistake, and a mistake does not cause others: parts that could not be parsed are
+//! not checked further.
 //!
-//! The cost is linear in the text, and every text ends in an answer: depth, values and complaints are bounded.
+//! The cost is linear in the text, and every text ends in an answer: depth, values and diagnostics are limited.
 
 mod after;
 mod at;
@@ -39,25 +39,25 @@ use std::collections::BTreeMap;
 
 /// The longest definition that AWS takes, in bytes.
 pub const STRICT_BYTES_MAX: usize = 1_048_576;
-/// The longest definition that is read at all, in bytes.
+/// The longest definition that is parsed at all, in bytes.
 pub const BYTES_MAX: usize = 100 * 1024 * 1024;
 
 /// How to read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReadOptions {
-    /// What the machine is to be; some things are not for Express.
+    /// The type of the machine; some features are not for Express.
     pub machine_type: MachineType,
-    /// Whether AWS's limits count.
+    /// Whether AWS's limits apply.
     pub strict: bool,
 }
 
-/// What came of reading.
+/// The result of parsing.
 #[derive(Debug)]
 pub struct Reading {
     /// The machine, unless there was an error.
     pub machine: Option<Machine>,
-    /// Errors and warnings: those about the shape first, then those about transitions, then those about
-    /// variables; each in the order of the text.
+    /// Errors and warnings: first those about the shape, then those about transitions, then those about variables; each
+    /// in the order of the text.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -80,8 +80,8 @@ pub fn read(source: &Source, options: &ReadOptions) -> Reading {
     }
 }
 
-/// Reads the definition of one state as a machine around it, for trying the state out. It stands first, under
-/// `name`; where it leads stand states that do nothing.
+/// Parses the definition of one state as a machine around it, for a test of the state. It is first, under `name`; its
+/// targets are states that do nothing.
 pub fn read_state(source: &Source, name: &str, options: &ReadOptions) -> Reading {
     match parse(source, *options) {
         Ok(state) => {
@@ -92,8 +92,8 @@ pub fn read_state(source: &Source, name: &str, options: &ReadOptions) -> Reading
     }
 }
 
-/// Reads one state out of a definition as a machine around it, as [`read_state`] does. `None`: the definition has no
-/// state called `wanted`, or is none.
+/// Parses one state of a definition as a machine around it, as [`read_state`] does. `None`: the definition has no state
+/// called `wanted`, or is invalid.
 pub fn read_state_of(source: &Source, wanted: &str, name: &str, options: &ReadOptions) -> Option<Reading> {
     let root = parse(source, *options).ok()?;
     let is_jsonata =
@@ -103,8 +103,8 @@ pub fn read_state_of(source: &Source, wanted: &str, name: &str, options: &ReadOp
     Some(read_tree(source, &single::machine_around(state, name, language), *options))
 }
 
-/// Warns of members that a document names twice, of which most readers keep the last and say nothing. The definitions
-/// of a template are read from values, which have lost the first ones.
+/// Warnings about duplicate members in a document, of which most readers silently keep the last. The definitions of a
+/// template are parsed from values, which have lost the first ones.
 pub fn doubled_members(root: &Node) -> Vec<Diagnostic> {
     duplicates::warnings(root)
 }
@@ -164,10 +164,10 @@ fn read_tree(source: &Source, root: &Node, options: ReadOptions) -> Reading {
     Reading { machine, diagnostics }
 }
 
-/// It could not be read, and a complaint says why.
+/// It could not be parsed, and a diagnostic says why.
 struct Unread;
 
-/// Reads states one by one and keeps what the last look needs.
+/// Parses states one by one and keeps the data for the final checks.
 struct Reader<'n> {
     source: &'n Source,
     outline: &'n Outline<'n>,
@@ -175,18 +175,18 @@ struct Reader<'n> {
     /// The state that is being read, and its language.
     state: StateIx,
     language: QueryLanguage,
-    /// Where each state may go.
+    /// The targets of each state.
     edges: Vec<Vec<StateIx>>,
     /// Whether each state may be the last.
     ends: Vec<bool>,
-    /// States whose way out could not be read.
+    /// States whose transitions could not be parsed.
     lost: Vec<bool>,
-    /// Where each flow begins.
+    /// The first state of each flow.
     starts: Vec<Option<StateIx>>,
     /// Labels of distributed Maps, with where each was first seen.
     labels: BTreeMap<&'n str, Span>,
     variables: variables::Variables,
-    /// How long the JSONata expressions are so far.
+    /// The length of all JSONata expressions so far.
     expression_bytes: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What a Task calls, told from its `Resource`.
+//! The resource of a Task, parsed from its `Resource`.
 
 mod integration;
 mod kind;
@@ -12,14 +12,13 @@ use std::sync::Arc;
 pub struct Resource {
     /// The ARN as written.
     pub arn: Arc<str>,
-    /// What it means.
     pub target: Target,
     pub kind: TaskKind,
     /// How its end is awaited.
     pub pattern: Pattern,
 }
 
-/// The ways out.
+/// The kinds of targets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// `arn:aws:lambda:…:function:NAME`: a function, the old short form with a history family of its own.
@@ -53,14 +52,14 @@ pub enum Pattern {
     RequestResponse,
     /// `.sync` and `.sync:2`: until the job is done.
     Sync,
-    /// `.waitForTaskToken`: until somebody returns the token.
+    /// `.waitForTaskToken`: until a holder returns the token.
     Callback,
     /// Until the worker that took it answers: an activity.
     Worker,
 }
 
 impl Pattern {
-    /// Whether somebody is given a token to answer with.
+    /// Whether an answer needs a token.
     pub fn has_token(self) -> bool {
         match self {
             Self::Sync | Self::Callback | Self::Worker => true,
@@ -78,8 +77,8 @@ impl Pattern {
 }
 
 impl Resource {
-    /// The callee as Step Functions names it in an error about data that is too large: a service by its name, any other by
-    /// its ARN.
+    /// The target's name in Step Functions' error about data that is too large: a service by its name, any other by its
+    /// ARN.
     pub fn whose(&self) -> &str {
         match &self.target {
             Target::Service { service, .. } => service,
@@ -99,8 +98,8 @@ impl Resource {
         (!target.name().is_empty()).then(|| Self { arn: arn.into(), target, kind, pattern })
     }
 
-    /// Whether AWS knows it: a function, an activity, an optimized integration with a pattern that it has, or
-    /// an SDK call. A step of our own is known too; whether it exists is told when it is called.
+    /// Whether AWS knows it: a function, an activity, an optimized integration with an existing pattern, or an SDK
+    /// call. A step of our own counts too; whether it exists is checked when it is called.
     pub fn is_recognized(&self) -> bool {
         match &self.target {
             Target::Function { .. } | Target::Activity { .. } | Target::Step { .. } => true,
@@ -108,7 +107,7 @@ impl Resource {
         }
     }
 
-    /// The arguments without which AWS refuses a call of this service; empty where that is not known.
+    /// The arguments that AWS requires for a call of this service; empty if they are unknown.
     pub fn required_arguments(&self) -> &'static [&'static str] {
         match &self.target {
             Target::Function { .. } | Target::Activity { .. } | Target::Step { .. } => &[],
@@ -118,7 +117,7 @@ impl Resource {
 }
 
 impl Target {
-    /// What is called, without a version or alias.
+    /// The name of the target, without a version or alias.
     fn name(&self) -> &str {
         match self {
             Self::Function { name } | Self::Activity { name } | Self::Step { name } => name,
@@ -127,7 +126,7 @@ impl Target {
     }
 }
 
-/// What `SERVICE:ACTION` means.
+/// Parses `SERVICE:ACTION`.
 fn called(rest: &str) -> Option<(TaskKind, Target, Pattern)> {
     let of_api = rest.strip_prefix("aws-sdk:").unwrap_or(rest);
     let (_, action) = of_api.split_once(':')?;

@@ -1,4 +1,4 @@
-//! What an expression may look at while it is evaluated.
+//! The values that an expression can read while it is evaluated.
 
 use crate::error::RUNTIME;
 use crate::json::Value;
@@ -7,16 +7,16 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a state is told whose paths, rules and calls take more work together than is allowed.
+/// The cause when a state's paths, rules and calls take more work together than is allowed.
 pub const EXHAUSTED: &str = "The paths, rules and intrinsic functions of this state take more work together than one \
     state may. Let them look at less data, or divide the work among several states.";
 
 /// The variables that are visible at one place: inner scopes first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Variables<'a> {
-    /// Those of the innermost scope.
+    /// The variables of the innermost scope.
     pub own: Option<&'a BTreeMap<Arc<str>, crate::json::Payload>>,
-    /// Those of the scopes around it.
+    /// The variables of the scopes around it.
     pub outer: Option<&'a Variables<'a>>,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Variables<'a> {
     }
 }
 
-/// What `$`, `$$`, `$name` and `$states` mean at one point of a state.
+/// The values of `$`, `$$`, `$name` and `$states` at one point of a state.
 #[derive(Clone, Copy)]
 pub struct Scope<'a> {
     /// `$` in `JSONPath`: the input, the result or the item, by field.
@@ -41,11 +41,11 @@ pub struct Scope<'a> {
     pub variables: &'a Variables<'a>,
     /// `$states`, in JSONata only.
     pub states: States<'a>,
-    /// The time and the chance that expressions may use.
+    /// The time and the randomness for expressions.
     pub dice: &'a Dice,
 }
 
-/// The members of `$states` besides `context`; which are there depends on the field.
+/// The members of `$states` besides `context`; the field decides which exist.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct States<'a> {
     /// `$states.input`
@@ -56,7 +56,7 @@ pub struct States<'a> {
     pub error_output: Option<&'a Value>,
 }
 
-/// The context object. Built by the engine, and only as far as somebody asks.
+/// The context object. The engine builds it, and only the parts that are read.
 pub trait Context {
     /// The whole object, as Step Functions shows it.
     fn whole(&self) -> Value;
@@ -65,7 +65,7 @@ pub trait Context {
     fn hidden(&self, names: &[&str]) -> Option<Value>;
 }
 
-/// Where there is no execution, the context object is what the caller says.
+/// Without an execution, the caller gives the context object.
 impl Context for Value {
     fn whole(&self) -> Value {
         self.clone()
@@ -76,8 +76,8 @@ impl Context for Value {
     }
 }
 
-/// The time and the chance of one Turn, and the work that its expressions have cost. The same numbers give the
-/// same throws, in the same order, and the same expressions on the same data cost the same.
+/// The time and the randomness of one Turn, and the work of its expressions. The same numbers give the same random
+/// values, in the same order, and the same expressions on the same data cost the same.
 #[derive(Debug)]
 pub struct Dice {
     now_ms: i64,
@@ -88,7 +88,7 @@ pub struct Dice {
 }
 
 impl Dice {
-    /// All throws follow from `entropy`; all times are `now_ms`, milliseconds since 1970.
+    /// All random values follow from `entropy`; all times are `now_ms`, milliseconds since 1970.
     pub fn new(now_ms: i64, entropy: u128) -> Self {
         Self { now_ms, entropy, thrown: Cell::new(0), spent: Cell::new(0), allowed: Cell::new(u64::MAX) }
     }
@@ -98,8 +98,8 @@ impl Dice {
         self.now_ms
     }
 
-    /// The work of all evaluations so far, in units: a node of JSONata is 16, 16 bytes of text are one.
-    /// Units are counted, not timed, so a replayed Turn costs what it cost before.
+    /// The work of all evaluations so far, in units: a node of JSONata is 16, 16 bytes of text are one. Units are
+    /// counted, not timed, so a replayed Turn costs the same.
     pub fn spent(&self) -> u64 {
         self.spent.get()
     }
@@ -109,7 +109,7 @@ impl Dice {
         self.spent.set(self.spent.get().saturating_add(units));
     }
 
-    /// From here on evaluations may take so much work together; those that would take more fail.
+    /// From here on evaluations may take this much work together; then they fail.
     pub fn allow(&self, units: u64) {
         self.allowed.set(self.spent.get().saturating_add(units));
     }
@@ -148,15 +148,15 @@ impl Dice {
     }
 }
 
-/// An evaluation failed: the error that a Catch would see, and a sentence about it.
+/// A failed evaluation: the error for a Catch, and a sentence about it.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{error}: {cause}")]
 pub struct Failure {
     /// A `States.*` name.
     pub error: &'static str,
-    /// What went wrong, for a person.
+    /// The message, for people.
     pub cause: String,
-    /// The field, such as `Output/total`, where AWS tells it.
+    /// The field, such as `Output/total`, if AWS shows it.
     pub location: Option<String>,
 }
 

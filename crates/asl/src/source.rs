@@ -1,7 +1,7 @@
 //! A definition's text, and places in it.
 //!
-//! Everything that is read keeps the bytes it came from, so that a complaint can show the line. Lines are
-//! counted only when somebody asks, once, and then every lookup is a search.
+//! Every parsed part keeps its range of bytes, so that a diagnostic can show the line. Lines are counted on demand,
+//! once; then every lookup is a search.
 
 use std::sync::{Arc, OnceLock};
 
@@ -27,7 +27,7 @@ impl From<std::ops::Range<usize>> for Span {
     }
 }
 
-/// A position as people count: both from 1, columns in characters.
+/// A position for people: both from 1, columns in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     pub line: usize,
@@ -35,7 +35,7 @@ pub struct Position {
     pub column: usize,
 }
 
-/// How a text is written.
+/// The format of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// RFC 8259.
@@ -44,22 +44,22 @@ pub enum Format {
     Yaml,
 }
 
-/// A text and what it is called.
+/// A text and its name.
 #[derive(Debug)]
 pub struct Source {
-    /// A file name, or what stands for one.
+    /// A file name, or a substitute for one.
     pub name: String,
     pub text: Arc<str>,
     line_starts: OnceLock<Vec<usize>>,
 }
 
 impl Source {
-    /// A text under a name; an ending `.yaml`, `.yml` or `.json` says how it is written.
+    /// A text under a name; the suffix `.yaml`, `.yml` or `.json` sets its format.
     pub fn new(name: impl Into<String>, text: impl Into<Arc<str>>) -> Self {
         Self { name: name.into(), text: text.into(), line_starts: OnceLock::new() }
     }
 
-    /// How it is written: by its name, or else by how it begins.
+    /// Its format: by its name, or else by its beginning.
     pub fn format(&self) -> Format {
         let ending = self.name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
         match ending.as_deref() {
@@ -110,8 +110,8 @@ impl Source {
     }
 }
 
-/// A comment, a document marker, or a first line such as `StartAt: Ship`. Anything else is taken for JSON, so
-/// that what is neither gets the complaint of a JSON reader, as on AWS.
+/// A comment, a document marker, or a first line such as `StartAt: Ship`. Any other text counts as JSON, so that a text
+/// in neither format gets the message of a JSON reader, as on AWS.
 pub(crate) fn looks_like_yaml(text: &str) -> bool {
     let text = text.trim_start_matches('\u{feff}').trim_start();
     if text.starts_with("---") || text.starts_with(['#', '%']) {

@@ -24,18 +24,17 @@ use std::time::{Duration, Instant};
 use std::{cell::RefCell, net::SocketAddr};
 use tokio::task::LocalSet;
 
-/// How many connections there are if nothing else is said.
+/// The default number of connections.
 const CONCURRENCY: usize = 64;
-/// The machine.
 const PASS: &str = r#"{"StartAt": "P", "States": {"P": {"Type": "Pass", "End": true}}}"#;
-/// How often is asked how an execution fares.
+/// How often the probe asks for a status.
 const PROBE_EVERY: Duration = Duration::from_millis(5);
-/// Of so many questions one asks for the history.
+/// One of so many probes asks for the history.
 const HISTORY_OF: u64 = 20;
-/// How long it is run before anything is measured.
+/// How long the load runs before the measurement.
 const WARM_UP: Duration = Duration::from_millis(500);
 
-/// A server in another process; it ends with its owner.
+/// A server in another process; it is killed when this value is dropped.
 struct Served {
     process: Child,
     address: SocketAddr,
@@ -51,7 +50,7 @@ impl Served {
             .stdout(Stdio::piped())
             .spawn()
             .context("cannot start a server")?;
-        // From here on it is ended whatever happens.
+        // From here on the process ends with `served`, also on an error.
         let mut served = Self { process, address: SocketAddr::from(([127, 0, 0, 1], 0)) };
         let said = served.process.stdout.take().context("the server has no stdout")?;
         let mut line = String::new();
@@ -78,26 +77,26 @@ pub(super) struct ApiReport {
     workload: &'static str,
     via: &'static str,
     concurrency: usize,
-    /// Starts.
+    /// Starts per second.
     per_s: f64,
     /// From the request to its answer.
     p50_ms: f64,
     p99_ms: f64,
-    /// Server and client.
+    /// Of server and clients together.
     cpu_us_per_start: f64,
     server_cpu_us_per_start: f64,
     describe_p50_ms: f64,
     describe_p99_ms: f64,
     history_p50_ms: f64,
     history_p99_ms: f64,
-    /// What the plain disk does at the same concurrency.
+    /// The rate of the plain disk at the same concurrency.
     floor_per_s: f64,
     floor_ratio: f64,
 }
 
 impl Report for ApiReport {}
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Default)]
 struct Load {
     starts: Durations,
@@ -194,7 +193,7 @@ async fn run(plan: Plan) -> Result<Load> {
         clients.push(Client::connect(plan.address).await?);
     }
     let probe = Client::connect(plan.address).await?;
-    // The execution that was started last, as its start was answered.
+    // The newest execution whose start was answered.
     let newest = Rc::new(RefCell::new(String::new()));
     let began = Instant::now();
     let starters: Vec<_> = clients
@@ -237,7 +236,7 @@ async fn starts(
     Ok(durations)
 }
 
-/// How long it takes to be told how an execution fares, and what happened in it.
+/// Measures how long it takes to read the status and the history of an execution.
 async fn probes(
     mut client: Client,
     plan: Plan,
@@ -270,7 +269,7 @@ async fn probes(
             continue;
         }
         histories.0.push(took);
-        // The Turn that starts it also ends it.
+        // The Turn that starts the execution also ends it.
         if !["ExecutionStarted", "PassStateExited", "ExecutionSucceeded"]
             .iter()
             .all(|kind| answer.contains(kind))

@@ -1,4 +1,4 @@
-//! What the disk does without us: records appended to a plain file, in groups, each group synced.
+//! The plain disk without perdura: records appended to a file, in groups, each group synced.
 
 use super::Report;
 use super::arguments::FloorArguments;
@@ -9,20 +9,20 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// About as long as a Turn of a simple step.
+/// About the length of a Turn of a simple step.
 const RECORD_BYTES: usize = 737;
 
 #[derive(Debug, Serialize)]
 pub(crate) struct FloorReport {
     workload: &'static str,
     concurrency: usize,
-    /// Records.
+    /// Records per second.
     per_s: f64,
 }
 
 impl Report for FloorReport {}
 
-/// One report for each size of a group.
+/// One report for each group size.
 pub(crate) fn bench(arguments: &FloorArguments) -> Result<Vec<FloorReport>> {
     let lasts = Duration::from_secs_f64(arguments.seconds / 4.0);
     let measure = |concurrency| {
@@ -32,7 +32,7 @@ pub(crate) fn bench(arguments: &FloorArguments) -> Result<Vec<FloorReport>> {
     [1, 16, 128, 1024].into_iter().map(measure).collect()
 }
 
-/// Records per second, if so many share one sync.
+/// Records per second, if `group` records share one sync.
 pub(crate) fn floor(folder: &Path, group: usize, lasts: Duration) -> Result<f64> {
     let path = folder.join("floor.tmp");
     let mut file = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;

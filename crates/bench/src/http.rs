@@ -1,7 +1,7 @@
 //! Steps in another process, as functions that are called over HTTP.
 //!
-//! The worker answers each call with what it got, by the same kind of server that a worker in Rust would use. What it
-//! costs counts: a step over HTTP is the engine, the call and the worker.
+//! The worker answers each call with its input, using the same kind of server as a worker in Rust would. Its cost
+//! counts: a step over HTTP is the engine, the call and the worker.
 
 use super::load::Stage;
 use super::measure::cpu_time_of;
@@ -22,10 +22,10 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The function that the worker is.
+/// The resource of the worker's function.
 pub(super) const FUNCTION: &str = "arn:aws:lambda:us-east-1:123456789012:function:noop";
 
-/// A worker in another process; it ends with its owner.
+/// A worker in another process; it is killed when this value is dropped.
 pub(super) struct Worker {
     process: Child,
     url: String,
@@ -76,7 +76,7 @@ impl Drop for Worker {
     }
 }
 
-/// The worker itself: until whoever started it is gone.
+/// The worker process: runs until its parent is gone.
 pub(super) fn worker() -> Result<ExitCode> {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     tokio.block_on(async {
@@ -86,7 +86,7 @@ pub(super) fn worker() -> Result<ExitCode> {
         stdout.flush()?;
         let (sender, owner_gone) = tokio::sync::oneshot::channel();
         std::thread::spawn(move || {
-            // Nothing is ever written to it: it ends when its other end does.
+            // Nobody writes to this pipe: it ends when the parent ends.
             let ended = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
             drop(sender.send(ended));
         });
@@ -99,7 +99,7 @@ pub(super) fn worker() -> Result<ExitCode> {
     })
 }
 
-/// Without a key it is no step of ours.
+/// A call without a key is not one of our steps.
 async fn echo(headers: HeaderMap, body: Bytes) -> impl IntoResponse {
     let status =
         if headers.contains_key("idempotency-key") { StatusCode::OK } else { StatusCode::BAD_REQUEST };

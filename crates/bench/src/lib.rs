@@ -1,7 +1,7 @@
-//! `perdura bench`: what this machine's disk and processors give, measured in one run.
+//! `perdura bench`: measures the disk and the processors of this machine in one run.
 //!
-//! Each workload has its own arguments and its own report. Some need another process: that is this program again, with a
-//! hidden workload, so the program that calls [`bench()`] must give it all that stands behind its command `bench`.
+//! Each workload has its own arguments and its own report. Some need another process: that is this program again, with
+//! a hidden workload, so the program that calls [`bench()`] must pass on all arguments of its command `bench`.
 
 mod arguments;
 mod aws;
@@ -24,7 +24,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Measures, and prints what was measured.
+/// Measures, and prints the results.
 pub fn bench(arguments: &Arguments) -> Result<ExitCode> {
     match &arguments.workload {
         Workload::Floor(wanted) => {
@@ -53,9 +53,9 @@ pub fn bench(arguments: &Arguments) -> Result<ExitCode> {
     }
 }
 
-/// What came of a measurement.
+/// The result of a measurement.
 trait Report: Serialize {
-    /// Nothing was lost, and nothing was done twice.
+    /// Whether nothing was lost and nothing was done twice.
     fn is_good(&self) -> bool {
         true
     }
@@ -88,7 +88,7 @@ fn print(report: &impl Serialize, json: bool) -> Result<()> {
     say(&shown.collect::<Vec<_>>().join("\n"))
 }
 
-/// Says a line on stdout, at once: another process may wait for it.
+/// Prints a line on stdout at once: another process may wait for it.
 fn say(line: &str) -> Result<()> {
     let mut stdout = io::stdout().lock();
     match writeln!(stdout, "{line}").and_then(|()| stdout.flush()) {

@@ -1,4 +1,4 @@
-//! Executions as fast as they go, from so many callers at once; each waits for its own.
+//! Executions as fast as possible, from several concurrent callers; each waits for its own.
 
 use super::measure::{Durations, cpu_time};
 use anyhow::{Context, Result, anyhow};
@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
-/// A step of the program that measures.
+/// The step of the measuring program.
 pub(crate) const STEP: &str = "arn:perdura:step:::noop";
 
-/// So many calls of this resource, one after the other.
+/// A machine with `count` calls of this resource, one after the other.
 pub(crate) fn steps_in_a_row(count: usize, resource: &str) -> String {
     let states: Vec<String> = (1..=count)
         .map(|at| {
@@ -39,7 +39,7 @@ impl Stage {
         Self::with(data, steps, |_| Ok(Box::new(Nowhere)))
     }
 
-    /// The same, with somebody who performs what is no step of this program.
+    /// The same, with a performer for tasks that are not steps of this program.
     pub(crate) fn with(
         data: &Path,
         steps: Steps,
@@ -85,24 +85,24 @@ pub(crate) fn noop() -> Steps {
     Steps::default().with("noop", Policy::default(), |call| async move { Ok(call.input) })
 }
 
-/// What a load came to.
+/// The result of a load.
 #[derive(Debug, Default)]
 pub(crate) struct Load {
     pub(crate) executions: u64,
     pub(crate) lasted: Duration,
     pub(crate) cpu: Duration,
     pub(crate) durations: Durations,
-    /// Executions in each second.
+    /// Executions that ended in each second.
     pub(crate) by_second: Vec<u64>,
 }
 
-/// What is run.
+/// The load to run.
 #[derive(Clone)]
 pub(crate) struct Plan {
     pub(crate) revision: RevisionId,
     pub(crate) concurrency: usize,
     pub(crate) lasts: Duration,
-    /// Executions per second; `None`: as many as go.
+    /// Executions per second; `None`: as many as possible.
     pub(crate) rate: Option<f64>,
 }
 

@@ -1,5 +1,5 @@
-//! A Distributed Map of children that do nothing: its items are read one batch after the other, and its results are
-//! written one after the other, so that what it costs in memory does not grow with their number.
+//! A Distributed Map of children that do nothing. Items are read one batch after the other, and results are written one
+//! after the other, so that the memory of the run does not grow with their number.
 
 use super::Report;
 use super::arguments::MapArguments;
@@ -22,21 +22,21 @@ const MACHINE: &str = r#"{"StartAt": "Each", "States": {"Each": {"Type": "Map", 
     "ResultWriter": {"Resource": "arn:aws:states:::s3:putObject",
         "Parameters": {"Bucket": "bench", "Prefix": "results"}}}}}"#;
 
-/// How many items are given at once.
+/// Items per batch.
 const BATCH: u64 = 1_000;
 
 #[derive(Debug, Serialize)]
 pub(crate) struct MapReport {
     workload: &'static str,
     concurrency: usize,
-    /// Children.
+    /// Children per second.
     per_s: f64,
     commit_p50_ms: f64,
     commit_p99_ms: f64,
     turns_per_commit: f64,
     children: u64,
     cpu_us_per_child: f64,
-    /// The most memory that the process had, what it maps of files included.
+    /// The peak memory of the process, including memory-mapped files.
     peak_resident_mib: f64,
     lost: u64,
 }
@@ -47,7 +47,7 @@ impl Report for MapReport {
     }
 }
 
-/// Numbers to read, and a place for results that counts them.
+/// Reads numbers as items, and counts the results.
 struct Numbers {
     count: u64,
     tokio: Handle,

@@ -1,4 +1,4 @@
-//! What a process costs, and how long things take.
+//! Processor time and memory of a process, and durations.
 
 use anyhow::{Context, Result};
 use std::fs;
@@ -11,7 +11,7 @@ pub(crate) fn cpu_time() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 
-/// Processor time that a process of ours has used.
+/// Processor time of a child process.
 pub(crate) fn cpu_time_of(process: &Child) -> Result<Duration> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", process.id()))
         .context("the process is gone, or this system does not tell what it costs")?;
@@ -35,17 +35,17 @@ fn bytes_of(name: &str) -> Result<u64> {
     Ok(kib.parse::<u64>().with_context(|| format!("{name} is no number"))? * 1024)
 }
 
-/// The most memory that this process had in RAM so far, in bytes.
+/// The peak memory of this process in RAM so far, in bytes.
 pub(crate) fn peak_bytes() -> Result<u64> {
     bytes_of("VmHWM:")
 }
 
-/// Durations, sorted when asked.
+/// Durations, sorted when read.
 #[derive(Debug, Default)]
 pub(crate) struct Durations(pub(crate) Vec<Duration>);
 
 impl Durations {
-    /// The one below which this share lies, in milliseconds.
+    /// The duration below which this share lies, in milliseconds.
     pub(crate) fn percentile_ms(&mut self, share: f64) -> f64 {
         if self.0.is_empty() {
             return 0.0;

@@ -1,4 +1,4 @@
-//! Workers that wait: what an idle long poll costs in memory.
+//! Waiting workers: the memory of an idle long poll.
 
 use super::Report;
 use super::arguments::PollsArguments;
@@ -14,7 +14,7 @@ pub(super) struct PollsReport {
     workload: &'static str,
     concurrency: usize,
     per_s: f64,
-    /// What the workers added.
+    /// The memory that the workers added.
     peak_resident_mib: f64,
 }
 
@@ -33,7 +33,7 @@ pub(super) fn bench(arguments: &PollsArguments) -> Result<PollsReport> {
             stage.tokio.spawn(async move { door.poll("bench".into(), Some(worker)).await })
         })
         .collect();
-    // Every poll was sent before this question, once all tasks have run up to their wait.
+    // All polls were sent before this question, once all tasks have run up to their wait.
     stage.tokio.block_on(async {
         while door.gauges().polls < count {
             drop(door.named(MachineId(0), "nobody".into()).await);

@@ -1,7 +1,7 @@
-//! A receiver in another process: it counts what it was asked to do, by key.
+//! A receiver in another process: it counts its requests by key.
 //!
-//! One line per request on a TCP connection of this machine: `step KEY` asks for something to be done once under its
-//! key, and `started ID` says that an execution was acknowledged. Each line is answered with `ok`, after it counts.
+//! One line per request on a TCP connection of this machine: `step KEY` performs one effect under its key, and `started
+//! ID` says that an execution was acknowledged. Each line is answered with `ok`, after it was counted.
 
 use anyhow::{Context, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,23 +10,23 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// What it has seen.
+/// The counts of a receiver.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    /// How often each key came.
+    /// How many requests each key had.
     pub(crate) keys: BTreeMap<String, u32>,
     /// Executions that were acknowledged.
     pub(crate) started: BTreeSet<String>,
 }
 
 impl Seen {
-    /// How often something came that had come before.
+    /// How many requests had a known key.
     pub(crate) fn repeats(&self) -> u64 {
         self.keys.values().map(|count| u64::from(count - 1)).sum()
     }
 }
 
-/// A receiver that listens.
+/// A listening receiver.
 pub(crate) struct Receiver {
     pub(crate) address: SocketAddr,
     seen: Arc<Mutex<Seen>>,
@@ -52,7 +52,7 @@ impl Receiver {
     }
 }
 
-/// Ends with the connection: the process at the other end was killed, or is done.
+/// Ends with the connection: the process at the other end was killed, or has finished.
 fn serve(stream: TcpStream, seen: &Mutex<Seen>) {
     let _ = stream.set_nodelay(true);
     let Ok(mut answers) = stream.try_clone() else { return };

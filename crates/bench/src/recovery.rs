@@ -1,7 +1,7 @@
-//! A process killed in the middle of its work, and the one that goes on with it.
+//! A process killed in the middle of its work, and the next one, which continues it.
 //!
-//! The steps call a [`Receiver`] in this process, which outlives them and counts by key. What was acknowledged must
-//! end well; what was done under a key must not be done under another.
+//! The steps call a [`Receiver`] in this process, which outlives them and counts by key. Every acknowledged execution
+//! must succeed, and no step may be performed under two keys.
 
 use super::arguments::{ChildArguments, RecoveryArguments};
 use super::load::{STEP, Stage, steps_in_a_row};
@@ -51,7 +51,7 @@ pub(crate) fn bench(arguments: &RecoveryArguments) -> Result<RecoveryReport> {
     for round in 0..arguments.rounds {
         let mut child = start(arguments, &receiver, &[])?;
         let before = receiver.seen(|seen| seen.keys.len());
-        // Each round is killed after another while; the first steps of it have been seen by then.
+        // The time before each kill varies; by then the receiver has seen the first steps of the round.
         let work = before + arguments.concurrency + 37 * (round as usize % 23);
         wait_until(&mut child, || receiver.seen(|seen| seen.keys.len() >= work))?;
         std::thread::sleep(Duration::from_millis(u64::from(round) * 131 % 400));
@@ -99,7 +99,7 @@ fn start(arguments: &RecoveryArguments, receiver: &Receiver, how: &[&str]) -> Re
         .context("cannot start this program again")
 }
 
-/// Stops a process in its tracks, and lets it go on later as if nothing had happened.
+/// Stops a process (SIGSTOP), and lets it go on later.
 fn pause(child: &Child, lasts: Duration) -> Result<()> {
     let pid = Pid::from_child(child);
     kill_process(pid, Signal::STOP).context("cannot stop the process")?;
@@ -117,7 +117,7 @@ fn wait_until(child: &mut Child, is_so: impl Fn() -> bool) -> Result<()> {
     Ok(())
 }
 
-/// Acknowledged executions that did not end well.
+/// Acknowledged executions that did not succeed.
 fn lost(data: &Path, receiver: &Receiver) -> Result<u64> {
     let mut reader = SqliteReader::open(data)?;
     let started: Vec<String> = receiver.seen(|seen| seen.started.iter().cloned().collect());
@@ -132,7 +132,7 @@ fn lost(data: &Path, receiver: &Receiver) -> Result<u64> {
     Ok(lost)
 }
 
-/// Steps that were done under more than one key.
+/// Steps that were performed under more than one key.
 fn applied_twice(receiver: &Receiver) -> u64 {
     receiver.seen(|seen| {
         let mut keys: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -144,7 +144,7 @@ fn applied_twice(receiver: &Receiver) -> u64 {
     })
 }
 
-/// The process that is killed, or the one that finishes.
+/// The process to kill, or the one that finishes.
 pub(crate) fn child(arguments: &ChildArguments) -> Result<ExitCode> {
     let address = arguments.receiver;
     let calls = Arc::new(Calls { address, places: Semaphore::new(64), idle: Mutex::default() });
@@ -168,7 +168,7 @@ pub(crate) fn child(arguments: &ChildArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts one execution after the other, for ever.
+/// Starts one execution after the other, without end.
 async fn caller(door: Door, revision: RevisionId, calls: Arc<Calls>) -> Result<()> {
     loop {
         let input = Payload::from_text("{\"amount\": 1}").context("the bench's own input is wrong")?;
@@ -198,7 +198,7 @@ fn steps(calls: Arc<Calls>) -> Steps {
 /// Connections to the receiver.
 struct Calls {
     address: SocketAddr,
-    /// More at once than a listener takes in would wait for a second try.
+    /// With more connections at once than the listener's backlog, some would wait for a second try.
     places: Semaphore,
     idle: Mutex<Vec<tokio::io::BufStream<TcpStream>>>,
 }

@@ -1,4 +1,4 @@
-//! Executions that wait for an hour: what they cost in memory, and how soon a process with so many is ready.
+//! Executions that wait for an hour: their memory, and how soon a process with many of them is ready.
 
 use super::arguments::{Site, SleepersArguments};
 use super::load::{Stage, noop};
@@ -22,7 +22,7 @@ const MACHINE: &str =
 pub(crate) struct SleepersReport {
     workload: &'static str,
     concurrency: usize,
-    /// Starts.
+    /// Starts per second.
     per_s: f64,
     bytes_per_sleeper: f64,
     restart_ms: f64,
@@ -31,7 +31,7 @@ pub(crate) struct SleepersReport {
 
 impl Report for SleepersReport {}
 
-/// What a process says that opened the data again.
+/// The output of a process that opened the data again.
 #[derive(Debug, Serialize, Deserialize)]
 struct Reopened {
     resident_bytes: u64,
@@ -75,7 +75,7 @@ async fn caller(door: Door, revision: RevisionId, left: Arc<AtomicU64>) -> Resul
     Ok(())
 }
 
-/// From the start of a process until it has taken the data up.
+/// The time from the start of a process until it has taken the data up.
 fn reopen_elsewhere(site: &Site) -> Result<(f64, Reopened)> {
     let began = Instant::now();
     let mut child = Command::new(std::env::current_exe().context("cannot find this program")?)
@@ -91,7 +91,7 @@ fn reopen_elsewhere(site: &Site) -> Result<(f64, Reopened)> {
     Ok((took, serde_json::from_str(&line).context("the process said something else")?))
 }
 
-/// What the other process does.
+/// The work of the other process.
 pub(crate) fn reopen(site: &Site) -> Result<ExitCode> {
     let stage = Stage::open(&site.data, noop())?;
     say(&serde_json::to_string(&Reopened { resident_bytes: resident_bytes()? })?)?;

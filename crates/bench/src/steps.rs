@@ -7,12 +7,12 @@ use anyhow::Result;
 use serde::Serialize;
 use std::time::Duration;
 
-/// How many callers there are if nothing else is said.
+/// The default number of callers.
 const CONCURRENCY: usize = 128;
 /// How long the plain disk is measured.
 pub(super) const FLOOR_FOR: Duration = Duration::from_millis(1_500);
 
-/// What is executed.
+/// The executions to measure.
 pub(super) struct Executions {
     workload: &'static str,
     steps: usize,
@@ -25,7 +25,7 @@ pub(super) const ONE: Executions = Executions { workload: "starts", steps: 1 };
 pub(super) struct LoadReport {
     workload: &'static str,
     concurrency: usize,
-    /// Steps or starts.
+    /// Steps or starts per second.
     per_s: f64,
     /// From the start of an execution to its end.
     p50_ms: f64,
@@ -34,12 +34,12 @@ pub(super) struct LoadReport {
     commit_p99_ms: f64,
     turns_per_commit: f64,
     cpu_us_per_step: f64,
-    /// Of a run that lasts for 20 seconds or more.
+    /// Only for runs of 20 seconds or more.
     #[serde(skip_serializing_if = "Option::is_none")]
     first_5_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_5_s: Option<f64>,
-    /// What the plain disk does at the same concurrency.
+    /// The rate of the plain disk at the same concurrency.
     floor_per_s: f64,
     floor_ratio: f64,
 }
@@ -62,7 +62,7 @@ pub(super) fn bench(arguments: &LoadArguments, executions: &Executions) -> Resul
         lasts: Duration::from_secs_f64(arguments.seconds),
         rate: arguments.rate.map(|rate| rate / steps as f64),
     };
-    // The first moments of a process are not what it does all day.
+    // Warm-up: the first moments of a process are not typical.
     load::run(&stage, &Plan { lasts: Duration::from_millis(500), rate: None, ..plan.clone() })?;
     let gauges = stage.runtime.door().gauges();
     let worked = worker.as_ref().map(http::Worker::cpu_time).transpose()?;

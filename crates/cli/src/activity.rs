@@ -1,4 +1,4 @@
-//! `perdura activity`: tasks that wait for whoever takes them.
+//! `perdura activity`: tasks that wait for a worker.
 
 mod work;
 
@@ -14,10 +14,10 @@ use perdura_engine::{Certainty, Limits};
 use perdura_server::control::{Answer, Request};
 use std::process::ExitCode;
 
-/// The exit code of a poll to which no task came.
+/// The exit code of a poll without a task.
 const NO_TASK: u8 = 5;
 
-/// Does what was asked for.
+/// Runs the subcommand.
 pub(crate) fn activity(arguments: &ActivityArguments) -> Result<ExitCode> {
     match &arguments.command {
         ActivityCommand::List(arguments) => list(arguments),

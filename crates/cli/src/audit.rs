@@ -1,4 +1,4 @@
-//! `perdura audit`: who did what, and whether it is still as it was written.
+//! `perdura audit`: shows who did what, and verifies that no entry was changed.
 
 use crate::arguments::AuditArguments;
 use crate::data::Whom;
@@ -11,9 +11,9 @@ use perdura_store::audit::{AuditResult, Entry, Subject, Verb, Verified};
 use perdura_store::{Reader, SqliteReader};
 use std::process::ExitCode;
 
-/// How many are shown to a person.
+/// How many entries a person sees.
 const SHOWN: u32 = 100;
-/// How many are asked for at once.
+/// How many entries to request at once.
 const PAGE: u32 = 1_000;
 
 /// Shows entries, or verifies them all.
@@ -71,7 +71,7 @@ fn row(AuditEntry { entry, .. }: &AuditEntry) -> Vec<String> {
     let told = |value: &Option<serde_json::Value>| match value {
         None => "-".to_owned(),
         Some(serde_json::Value::String(word)) => word.clone(),
-        // A person wants to know what changed, and asks with --json for all of it.
+        // A person sees what changed; `--json` shows everything.
         Some(value) => {
             value.get("revision").map_or_else(|| "…".to_owned(), |revision| format!("revision {revision}"))
         }
@@ -112,7 +112,7 @@ fn what(subject: &Subject) -> String {
     }
 }
 
-/// The file is read beside whoever works on it.
+/// Reads the file while a server may use it.
 fn verify(arguments: &AuditArguments) -> Result<ExitCode> {
     let json = arguments.data.json;
     let Whom::Folder(folder) = arguments.data.whom()? else {

@@ -1,4 +1,4 @@
-//! `perdura backup` and `perdura restore`: a copy of everything, and the way back.
+//! `perdura backup` and `perdura restore`: copies all data, and makes a data directory from a copy.
 
 use crate::arguments::{BackupArguments, RestoreArguments};
 use crate::definition::plural;
@@ -11,7 +11,7 @@ use perdura_server::control::LedgerEntry;
 use perdura_store::sqlite;
 use std::process::ExitCode;
 
-/// Copies the data, beside whoever works on it.
+/// Copies the data, also while a server runs.
 pub(crate) fn backup(arguments: &BackupArguments) -> Result<ExitCode> {
     let file = &arguments.file;
     let folder = arguments.data.folder()?;
@@ -29,7 +29,7 @@ pub(crate) fn backup(arguments: &BackupArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes a data directory from a backup. What was under way in it is held.
+/// Makes a data directory from a backup. Calls that were under way in it are held.
 pub(crate) fn restore(arguments: &RestoreArguments) -> Result<ExitCode> {
     let folder = &arguments.data.folder()?;
     let now = RealClock::default().moment().now;

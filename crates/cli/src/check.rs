@@ -10,7 +10,7 @@ use perdura_store::sqlite::{self, Finding, News};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-/// Reads everything, beside whoever works on it.
+/// Reads everything, also while a server runs.
 pub(crate) fn check(arguments: &CheckArguments) -> Result<ExitCode> {
     let json = arguments.data.json;
     let mut findings = Vec::new();

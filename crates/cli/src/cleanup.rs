@@ -1,4 +1,4 @@
-//! `perdura cleanup`: what is too old goes, a slice at a time.
+//! `perdura cleanup`: deletes old executions, a slice at a time.
 
 use crate::arguments::CleanupArguments;
 use crate::definition::plural;
@@ -8,7 +8,7 @@ use perdura_server::control::{Answer, Request, Swept};
 use perdura_server::retention::{Keep, ms};
 use std::process::ExitCode;
 
-/// Takes away what is too old.
+/// Deletes old executions.
 pub(crate) fn cleanup(arguments: &CleanupArguments) -> Result<ExitCode> {
     let mut data = arguments.data.reach()?;
     let ledger_for =

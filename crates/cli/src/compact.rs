@@ -1,4 +1,4 @@
-//! `perdura compact`: free room goes back to the disk.
+//! `perdura compact`: gives free space back to the disk.
 
 use crate::arguments::CompactArguments;
 use crate::{table, terminal};
@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use perdura_server::control::{Answer, FreeRoom, Request};
 use std::process::ExitCode;
 
-/// Gives free room back, until there is none.
+/// Gives free space back, until there is none.
 pub(crate) fn compact(arguments: &CompactArguments) -> Result<ExitCode> {
     let mut data = arguments.data.reach()?;
     let room = loop {

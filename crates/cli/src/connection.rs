@@ -1,7 +1,7 @@
-//! `perdura connection`: credentials are kept sealed.
+//! `perdura connection`: credentials, stored encrypted.
 //!
-//! They are sealed and opened in this process, with the key of the installation: what goes through the socket and into
-//! the data is sealed, so neither a log nor a backup can hold a secret.
+//! They are encrypted and decrypted in this process, with the key of the installation. Only encrypted data goes through
+//! the socket and into the data, so neither a log nor a backup can contain a secret.
 
 use crate::arguments::{
     ConnectionArguments, ConnectionCommand, ConnectionDeleteArguments, ConnectionListArguments,
@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// The longest file.
 const BYTES_MAX: usize = 64 * 1024;
 
-/// Does what was asked for.
+/// Runs the subcommand.
 pub(crate) fn connection(arguments: &ConnectionArguments) -> Result<ExitCode> {
     match &arguments.command {
         ConnectionCommand::Put(arguments) => put(arguments),
@@ -31,14 +31,14 @@ pub(crate) fn connection(arguments: &ConnectionArguments) -> Result<ExitCode> {
     }
 }
 
-/// The key, where somebody gave one.
+/// The key, if one is given.
 fn key(arguments: &KeyArguments) -> Result<Option<SealingKey>> {
     let file = arguments.connection_key_file.clone();
     let flags = file.map(|file| (&CONNECTION_KEY_FILE, file)).into_iter().collect();
     Settings::load(flags, None)?.sealing_key()
 }
 
-/// The key, without which this cannot be done.
+/// The key; an error without one.
 fn needed_key(arguments: &KeyArguments) -> Result<SealingKey> {
     key(arguments)?.ok_or_else(|| {
         anyhow!(
@@ -78,13 +78,13 @@ fn told(name: &str, what: &str, json: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What may be shown of one.
+/// The visible part of a connection.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Shown {
     name: Arc<str>,
     created_at: String,
-    /// Absent: there is no key to look inside, or not the right one.
+    /// Absent: there is no key to decrypt it, or not the right one.
     #[serde(flatten)]
     description: Option<Description>,
 }

@@ -1,4 +1,4 @@
-//! Whoever answers a command: the server that holds a data directory, the directory itself, or a server elsewhere.
+//! The answerer of a command: the server that holds a data directory, the directory itself, or a server elsewhere.
 
 use crate::far::{Address, Far};
 use crate::remote::{Endpoint, Http, Remote};
@@ -20,18 +20,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 use url::Url;
 
-/// How long a server that starts waits for a command that holds the data, and how long between two tries.
+/// How long a starting server waits for a command that holds the data, and the pause between two tries.
 const HELD_FOR_MAX: Duration = Duration::from_secs(10);
 const HELD_AGAIN: Duration = Duration::from_millis(50);
-/// How often what is shown is drawn again while there are no news.
+/// How often the display is drawn again without news.
 const TICK: Duration = Duration::from_secs(1);
-/// How long a server elsewhere is looked for that has gone away, second by second.
+/// How often to look for a lost server elsewhere, once a second.
 const GONE_FOR_MAX: u32 = 60;
-/// How often a server elsewhere is asked for news: first, and at last while there are none.
+/// How often to poll a server elsewhere: first, and at last while there is no news.
 const FAR: Duration = Duration::from_millis(500);
 const FAR_MAX: Duration = Duration::from_secs(8);
 
-/// Opens the data to write. What others could read is closed, and told.
+/// Opens the data to write. Removes the access of other users, and reports that.
 pub(crate) fn open_store(folder: &Path) -> Result<SqliteStore, Failure> {
     let store = SqliteStore::open(folder, SqliteOptions::default())?;
     for Tightened { path, mode, failed } in store.tightened() {
@@ -44,8 +44,8 @@ pub(crate) fn open_store(folder: &Path) -> Result<SqliteStore, Failure> {
     Ok(store)
 }
 
-/// The same for a server: a command that holds the data, as a job beside it may do while the server starts, is soon done.
-/// Another server is not.
+/// The same for a server: it waits for a command that holds the data, as a job beside a starting server may do. It does
+/// not wait for another server.
 pub(crate) fn open_store_soon(folder: &Path) -> Result<SqliteStore, Failure> {
     let until = Instant::now() + HELD_FOR_MAX;
     let mut is_told = false;
@@ -63,27 +63,27 @@ pub(crate) fn open_store_soon(folder: &Path) -> Result<SqliteStore, Failure> {
     }
 }
 
-/// Somebody holds the data who does not serve it.
+/// Whether a command holds the data, and not a server.
 fn is_passing_hold(failure: &Failure, folder: &Path) -> bool {
     failure.kind == FailureKind::Held && !matches!(connect(folder), Ok(Some(_)))
 }
 
-/// Who is to answer a command.
+/// The answerer that flags and environment select.
 #[derive(Clone, Debug)]
 pub(crate) enum Whom {
-    /// Whoever has the data in this folder.
+    /// The holder of the data in this folder.
     Folder(PathBuf),
     /// A server elsewhere.
     Server(Address),
 }
 
-/// Who answers.
+/// The connection to the answerer.
 pub(crate) struct Data {
     folder: PathBuf,
     way: Way,
 }
 
-/// How the data is reached. A command that only looks does not hold it.
+/// How the data is reached. A command that only reads does not hold it.
 enum Way {
     Server(Connection),
     Nobody,
@@ -103,31 +103,31 @@ impl Data {
         }
     }
 
-    /// Whoever has the data in this folder.
+    /// Connects to the holder of the data in this folder, or opens the data.
     pub(crate) fn reach(folder: &Path) -> Result<Self> {
         let line = server(folder)?;
         let way = line.map_or(Way::Nobody, Way::Server);
         Ok(Self { folder: folder.to_owned(), way })
     }
 
-    /// A server with the Step Functions API.
+    /// Connects to a server with the Step Functions API.
     pub(crate) fn at(url: Url, region: Option<&str>) -> Result<Self> {
         let endpoint = Endpoint::new(url, region, settings::environment)?;
         let way = Way::Elsewhere(Box::new(Remote::new(Http::new(endpoint)?)));
         Ok(Self { folder: PathBuf::new(), way })
     }
 
-    /// Whether a server with the Step Functions API answers, which knows of events, but not of Turns.
+    /// Whether a server with the Step Functions API answers, which knows events, but not Turns.
     pub(crate) fn is_elsewhere(&self) -> bool {
         matches!(self.way, Way::Elsewhere(_))
     }
 
-    /// Whether it is asked over a network, and so asked less and less often for what is new.
+    /// Whether it is polled over a network, and so less and less often.
     pub(crate) fn is_far(&self) -> bool {
         matches!(self.way, Way::Elsewhere(_) | Way::Far(_))
     }
 
-    /// Whose the ARNs are that are used there.
+    /// The partition, region and account of its ARNs.
     pub(crate) fn arns(&mut self) -> Result<Arns> {
         match &mut self.way {
             Way::Elsewhere(remote) => {
@@ -146,14 +146,14 @@ impl Data {
         }
     }
 
-    /// How long to wait before the next look, when so many have brought nothing. A server elsewhere counts questions,
-    /// so it is asked less and less often.
+    /// The pause before the next look, after so many without news. A server elsewhere limits requests, so it is polled
+    /// less and less often.
     pub(crate) fn pause(&self, usual: Duration, idle: u32) -> Duration {
         if self.is_far() { far(idle).max(usual) } else { usual }
     }
 
-    /// Waits for news of an execution from this Turn on, or of all: until there may be some, which is `true`, or for so long.
-    /// Where nobody tells of news, they are looked for.
+    /// Waits for news of an execution from this Turn on, or of all: returns `true` when there may be some, or returns
+    /// after this time. Polls if no news is pushed.
     pub(crate) fn wait(&self, bell: &mut Option<Bell>, of: Option<(&str, u64)>, most: Duration) -> bool {
         if !matches!(self.way, Way::Server(_)) {
             thread::sleep(most);
@@ -178,13 +178,13 @@ impl Data {
         }
     }
 
-    /// Whether a server answers, so that executions move on.
+    /// Whether a server answers, so that executions make progress.
     pub(crate) fn is_served(&self) -> bool {
         matches!(self.way, Way::Server(_) | Way::Far(_) | Way::Elsewhere(_))
     }
 
-    /// Asks something that only looks. A server that has gone away meanwhile is looked for again, and where there is
-    /// none any more the data itself is read.
+    /// Sends a read request. If the server was lost meanwhile, looks for one again; if there is none any more, reads
+    /// the data itself.
     pub(crate) fn look(&mut self, request: &Request) -> Result<Answer> {
         if self.is_far() {
             return self.look_elsewhere(request);
@@ -198,7 +198,7 @@ impl Data {
         }
     }
 
-    /// A server elsewhere that has gone away may be starting again, and one that is busy has time again.
+    /// A lost server elsewhere may be starting again, and a busy one may have time again.
     fn look_elsewhere(&mut self, request: &Request) -> Result<Answer> {
         for _ in 0..GONE_FOR_MAX {
             match self.ask(request.clone()) {
@@ -209,7 +209,7 @@ impl Data {
         self.ask(request.clone())
     }
 
-    /// Asks. What is refused is an error.
+    /// Sends a request. A refusal is an error.
     pub(crate) fn ask(&mut self, request: Request) -> Result<Answer> {
         loop {
             match &mut self.way {
@@ -251,17 +251,17 @@ impl Data {
     }
 }
 
-/// A line to the server that holds the data, if there is one.
+/// Connects to the server that holds the data, if there is one.
 pub(crate) fn server(folder: &Path) -> Result<Option<Connection>> {
     connect(folder).with_context(|| format!("the server of {} cannot be reached", folder.display()))
 }
 
-/// How long a server elsewhere is left alone, when so many looks have brought nothing.
+/// The pause before polling a server elsewhere again, after so many looks without news.
 fn far(idle: u32) -> Duration {
     (FAR * 2u32.pow(idle.min(10))).min(FAR_MAX)
 }
 
-/// Whether asking again may help whoever only looks.
+/// Whether a repeat of a read request may help.
 fn is_passing(error: &anyhow::Error) -> bool {
     error.downcast_ref::<Refusal>().is_none_or(|refusal| refusal.kind == RefusalKind::Unavailable)
 }

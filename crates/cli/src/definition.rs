@@ -1,4 +1,4 @@
-//! Definitions: text to Machine, for every command that needs one.
+//! Definitions: parses text to a Machine, for every command that needs one.
 
 use crate::arguments::ReadingArguments;
 use crate::document;
@@ -12,31 +12,31 @@ use perdura_tasks::{Settings, warnings};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// A definition with what was found in it.
+/// A definition with its diagnostics.
 pub(crate) struct Definition {
     pub(crate) source: Source,
     pub(crate) reading: Reading,
 }
 
 impl Definition {
-    /// Reads a file, or stdin where the name is -.
+    /// Reads a file, or stdin if the name is -.
     pub(crate) fn open(path: &Path, arguments: ReadingArguments) -> Result<Self> {
         let source = document::read_text(path, BYTES_MAX)?;
         Ok(Self::read(source, arguments.machine_type.into(), arguments.strict))
     }
 
-    /// Reads a text.
+    /// Parses a text.
     pub(crate) fn read(source: Source, machine_type: MachineType, strict: bool) -> Self {
         let reading = read(&source, &ReadOptions { machine_type, strict });
         Self { source, reading }
     }
 
-    /// A template with what was found in it; its definitions are read on their own.
+    /// A template with its diagnostics; its definitions are parsed separately.
     pub(crate) fn of_template(source: Source, diagnostics: Vec<Diagnostic>) -> Self {
         Self { source, reading: Reading { machine: None, diagnostics } }
     }
 
-    /// What is kept: JSON, whatever it was written in.
+    /// The text to store: JSON, in whatever format it was written.
     pub(crate) fn json(&self) -> Result<String> {
         match self.source.format() {
             Format::Json => Ok(self.source.text.to_string()),
@@ -44,12 +44,12 @@ impl Definition {
         }
     }
 
-    /// The states that call what cannot be run under these settings.
+    /// The states that cannot run under these settings.
     pub(crate) fn doubts(&self, settings: &Settings) -> Vec<Diagnostic> {
         self.reading.machine.as_ref().map_or_else(Vec::new, |machine| warnings(settings, machine))
     }
 
-    /// What a server said of it, with the places that are in this text.
+    /// A server's warnings about it, with their places in this text.
     pub(crate) fn placed(&self, doubts: Vec<Doubt>) -> Vec<Diagnostic> {
         let states = self.reading.machine.iter().flat_map(Machine::states);
         let spans: BTreeMap<String, Span> = states
@@ -66,32 +66,32 @@ impl Definition {
             .collect();
         let placed = doubts.into_iter().map(|Doubt { code, message, location, hint }| {
             let span = spans.get(&location).copied().unwrap_or_default();
-            // A server of another version may know codes that are not known here.
+            // A server of another version may have codes that are unknown here.
             let code = code::ALL.into_iter().find(|known| *known == code).unwrap_or("WARNING");
             Diagnostic { hint, ..Diagnostic::warning(code, message).at(location, span) }
         });
         placed.collect()
     }
 
-    /// How many errors and warnings.
+    /// The numbers of errors and warnings.
     pub(crate) fn counts(&self) -> Counts {
         let errors = self.reading.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
         Counts { errors, warnings: self.reading.diagnostics.len() - errors }
     }
 
-    /// All of them as text, each followed by an empty line.
+    /// All diagnostics as text, each followed by an empty line.
     pub(crate) fn render(&self, color: bool) -> String {
         self.render_those(&self.reading.diagnostics, color)
     }
 
-    /// These, in the same way.
+    /// These diagnostics as text.
     pub(crate) fn render_those(&self, diagnostics: &[Diagnostic], color: bool) -> String {
         let render = |diagnostic: &Diagnostic| diagnostic.render(&self.source, color) + "\n";
         diagnostics.iter().map(render).collect()
     }
 }
 
-/// How much is wrong.
+/// The numbers of errors and warnings.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) errors: usize,

@@ -1,4 +1,4 @@
-//! `perdura deploy`: a definition, or all those of a template, are checked and kept.
+//! `perdura deploy`: checks and stores a definition, or all definitions of a template.
 
 use crate::arguments::DeployArguments;
 use crate::data::Data;
@@ -15,7 +15,7 @@ use perdura_server::control::{Answer, Request};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// A machine that is to be kept.
+/// A machine to deploy.
 struct Deployment {
     name: String,
     kind: MachineType,
@@ -23,14 +23,14 @@ struct Deployment {
     role: Option<String>,
 }
 
-/// Keeps a definition, or what a template has.
+/// Deploys a definition, or the contents of a template.
 pub(crate) fn deploy(arguments: &DeployArguments) -> Result<ExitCode> {
     let source = document::read_text(&arguments.file, BYTES_MAX)?;
     let reading = arguments.reading.settled()?;
     let mut data = arguments.data.reach()?;
     let (deployments, activities) = if let Some(template) = template::parse(&source)? {
         let deployments = of_template(arguments, reading.strict, &template, &mut data)?;
-        // Nobody is left to tell if stderr is gone.
+        // If stderr is gone too, there is no place for the message.
         let doubled = Definition::of_template(source, template.doubled);
         let _ = write!(io::stderr().lock(), "{}", doubled.render(stderr_paint().0));
         deployments
@@ -79,7 +79,7 @@ fn of_template(
         let role = match (&arguments.role, machine.role) {
             (Some(role), _) => Some(role.clone()),
             (None, Ok(role)) => role,
-            // Only AWS looks at a role, and it is far away.
+            // Only AWS checks the role, and this server is not AWS.
             (None, Err(_)) if !data.is_elsewhere() => None,
             (None, Err(problem)) => return Err(anyhow!("{problem}, or name a role with --role")),
         };
@@ -90,7 +90,7 @@ fn of_template(
     Ok((deployments.collect::<Result<_>>()?, found.activities))
 }
 
-/// Whether all of them are right; what is wrong is told. Of a template either all are kept or none.
+/// Whether all of them are valid; prints the mistakes. A template is deployed completely or not at all.
 fn are_right(deployments: &[Deployment]) -> bool {
     let paint = stderr_paint();
     let mut stderr = io::stderr().lock();
@@ -98,7 +98,7 @@ fn are_right(deployments: &[Deployment]) -> bool {
     let mut are_right = true;
     for Deployment { definition, .. } in wrong {
         are_right = false;
-        // Nobody is left to tell if stderr is gone.
+        // If stderr is gone too, there is no place for the message.
         let _ = write!(stderr, "{}", definition.render(paint.0));
         let (name, counts) = (&definition.source.name, definition.counts());
         let _ = writeln!(stderr, "{} {name} cannot be deployed: {counts}", paint.bold_red("error:"));
@@ -109,7 +109,7 @@ fn are_right(deployments: &[Deployment]) -> bool {
 fn keep(arguments: &DeployArguments, deployment: Deployment, data: &mut Data) -> Result<()> {
     let Deployment { name, kind, definition, role } = deployment;
     let request = Request::Deploy { machine: name.clone(), kind, definition: definition.json()?, role };
-    // A server knows its own configuration. Where there is none, the one that is found here is taken for its own.
+    // A server knows its own configuration. Without a server, the local configuration counts as its own.
     let own = if data.is_served() {
         Vec::new()
     } else {

@@ -1,4 +1,4 @@
-//! Texts from files and stdin, and the JSON or YAML in them. Every way in has a bound.
+//! Texts from files and stdin, and the JSON or YAML in them. Every input has a size limit.
 
 use anyhow::{Context, Result, anyhow, bail};
 use perdura_asl::diagnostic::{Diagnostic, code};
@@ -9,10 +9,10 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// What the name - is shown as.
+/// The displayed name of -.
 pub(crate) const STDIN: &str = "<stdin>";
 
-/// Reads a text file, or stdin where the name is -.
+/// Reads a text file, or stdin if the name is -.
 pub(crate) fn read_text(path: &Path, bytes_max: usize) -> Result<Source> {
     if path == Path::new("-") {
         return text(STDIN, io::stdin().lock(), bytes_max);
@@ -41,7 +41,7 @@ fn text(name: &str, reader: impl Read, bytes_max: usize) -> Result<Source> {
     Ok(Source::new(name, without_mark(&text)))
 }
 
-/// The JSON document in a text, which keeps its bytes.
+/// Parses the JSON document in a text, and keeps its bytes.
 pub(crate) fn json(source: &Source) -> Result<Payload> {
     Payload::from_text(source.text.clone()).map_err(|error| {
         let place = Span::new(error.at, error.at + 1);
@@ -49,7 +49,7 @@ pub(crate) fn json(source: &Source) -> Result<Payload> {
     })
 }
 
-/// The document in a text, JSON or YAML.
+/// Parses the document in a text, JSON or YAML.
 pub(crate) fn payload(source: &Source) -> Result<Payload> {
     match source.format() {
         Format::Json => json(source),
@@ -64,7 +64,7 @@ pub(crate) fn payload(source: &Source) -> Result<Payload> {
     }
 }
 
-/// A complaint about a document that is no definition, so without code and severity.
+/// A mistake in a document that is not a definition, so without code and severity.
 pub(crate) fn refusal(source: &Source, diagnostic: &Diagnostic) -> anyhow::Error {
     let place = source.position(diagnostic.span.start);
     let message = &diagnostic.message;

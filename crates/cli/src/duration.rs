@@ -1,8 +1,8 @@
-//! Durations as people say them.
+//! Durations for people.
 
 pub(crate) use perdura_tasks::settings::duration as parse;
 
-/// The two largest units that matter: `450 ms`, `1.5 s`, `2 min 5 s`, `3 h 20 min`, `45 d`.
+/// With the two largest relevant units: `450 ms`, `1.5 s`, `2 min 5 s`, `3 h 20 min`, `45 d`.
 pub(crate) fn say(ms: i64) -> String {
     let ms = ms.max(0);
     let seconds = ms / 1000;
@@ -23,7 +23,7 @@ fn pair(large: i64, large_unit: &str, small: i64, small_unit: &str) -> String {
     }
 }
 
-/// The same without fractions of a second, for what counts down or up.
+/// The same without fractions of a second, for a running count.
 pub(crate) fn say_whole(ms: i64) -> String {
     say(ms.max(0) / 1000 * 1000)
 }

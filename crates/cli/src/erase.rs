@@ -1,4 +1,4 @@
-//! `perdura erase`: the data of executions goes, and that they were stays.
+//! `perdura erase`: removes the data of executions, and keeps their ids, names and statuses.
 
 use crate::arguments::EraseArguments;
 use crate::definition::plural;
@@ -8,7 +8,7 @@ use perdura_server::control::{Answer, Erased, Request};
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-/// Erases, once it is confirmed.
+/// Erases, after a confirmation.
 pub(crate) fn erase(arguments: &EraseArguments) -> Result<ExitCode> {
     let (request, whose) = match (&arguments.execution, &arguments.key) {
         (Some(execution), _) => (
@@ -45,7 +45,7 @@ pub(crate) fn erase(arguments: &EraseArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asks a person. A script says `--yes`.
+/// Asks for a confirmation. A script uses `--yes`.
 fn is_confirmed(whose: &str) -> Result<bool> {
     if !io::stdin().is_terminal() {
         bail!("this cannot be undone: say --yes");

@@ -1,7 +1,7 @@
 //! A perdura server elsewhere: `/v1` over TCP, under a token.
 //!
-//! Each request that changes something has a key of its own. So one whose answer was lost is sent again under it, and is done
-//! once.
+//! Each request that changes something has a key of its own. So if its answer is lost, it is repeated under that key,
+//! and runs once.
 
 use crate::unique;
 use anyhow::{Context, Result, bail};
@@ -18,17 +18,17 @@ use std::time::Duration;
 use url::{Host, Url};
 use uuid::Uuid;
 
-/// How long one request may take, and one that waits for a task.
+/// The time limit of a request, and of one that waits for a task.
 const ASK_FOR_MAX: Duration = Duration::from_secs(30);
 const POLL_FOR_MAX: Duration = Duration::from_secs(90);
-/// A page of a thousand events with large payloads.
+/// Enough for a page of a thousand events with large payloads.
 const ANSWER_BYTES_MAX: usize = 512 << 20;
 /// How often a server is asked whose answer is lost or that has no time, and how long it is left alone after the first time;
 /// then twice as long. A server that is silent until the timeout takes two of the tries.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Where it is, and who asks.
+/// The address of a server, and the token.
 #[derive(Clone, Debug)]
 pub(crate) struct Address {
     url: Url,
@@ -36,7 +36,7 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// A token goes to nobody who could read it on the way.
+    /// A token is not sent over a connection that others could read.
     pub(crate) fn new(url: Url, token_file: Option<PathBuf>) -> Result<Self> {
         if token_file.is_some() && url.scheme() != "https" && !is_this_machine(&url) {
             bail!("a token is sent to {url} over https only; over http everybody on the way could read it");
@@ -54,7 +54,7 @@ fn is_this_machine(url: &Url) -> bool {
     }
 }
 
-/// A server that is asked.
+/// A connected server.
 pub(crate) struct Far {
     url: Url,
     token: Option<HeaderValue>,
@@ -82,7 +82,7 @@ impl Far {
         })
     }
 
-    /// Asks, and asks again where that may help. What is refused is an error.
+    /// Sends a request, and repeats it if that may help. A refusal is an error.
     pub(crate) fn ask(&self, request: &Request) -> Result<Answer> {
         let key = unique::uuid()?;
         let is_poll = matches!(request, Request::Poll { .. });

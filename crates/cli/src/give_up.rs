@@ -1,4 +1,4 @@
-//! `perdura give-up`: a person decides that nothing of an execution that cannot be read is kept.
+//! `perdura give-up`: a person decides to delete an execution that cannot be read.
 
 use crate::arguments::GiveUpArguments;
 use crate::data::Data;
@@ -12,7 +12,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Saves what is left of an execution, if that is wanted, and takes it away.
+/// Saves the remains of an execution, if requested, and deletes it.
 pub(crate) fn give_up(arguments: &GiveUpArguments) -> Result<ExitCode> {
     let mut data = arguments.data.reach()?;
     let which = &arguments.execution;
@@ -27,7 +27,7 @@ pub(crate) fn give_up(arguments: &GiveUpArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes what is left, one Turn on each line; how many they are. The file is its owner's alone.
+/// Writes the remains, one Turn on each line; returns their number. Only the owner can read the file.
 fn save(data: &mut Data, which: &str, file: &Path) -> Result<usize> {
     let name = || format!("cannot write {}", file.display());
     let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);

@@ -32,7 +32,7 @@ pub(crate) fn history(arguments: &HistoryArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// When it happened.
+/// The time of an event.
 pub(crate) fn at(event: &Value) -> Timestamp {
     let written = event.get("timestamp").and_then(Value::as_str);
     Timestamp(written.and_then(parse_ms).unwrap_or_default())
@@ -45,7 +45,7 @@ fn row(event: &Payload) -> Vec<String> {
     vec![number("id"), number("previousEventId"), at(event).to_string(), kind.to_owned(), what(event)]
 }
 
-/// What is worth a line: which state, what is called, why it failed.
+/// The important details of an event: the state, the resource, the fault.
 fn what(event: &Value) -> String {
     let Some(map) = event.as_object() else { return String::new() };
     let details = map.iter().find(|(name, _)| name.ends_with("EventDetails")).map(|(_, details)| details);

@@ -1,4 +1,4 @@
-//! `perdura ledger`: what was sent under which key, and how a person says what became of it.
+//! `perdura ledger`: shows the calls by key, and records a person's verdict.
 
 use crate::arguments::{LedgerArguments, LedgerCommand, ResolveArguments};
 use crate::run::input;
@@ -9,7 +9,7 @@ use perdura_engine::{LedgerStatus, Limits};
 use perdura_server::control::{Answer, LedgerEntry, LedgerQuestion, Request, Resolving, ledger_word};
 use std::process::ExitCode;
 
-/// Shows the ledger, or resolves something in it.
+/// Shows the ledger, or resolves an entry.
 pub(crate) fn ledger(arguments: &LedgerArguments) -> Result<ExitCode> {
     if let Some(LedgerCommand::Resolve(resolving)) = &arguments.command {
         return resolve(resolving);

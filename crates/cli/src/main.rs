@@ -1,4 +1,4 @@
-//! The `perdura` command: what was asked for, and the exit code that says how it went.
+//! The `perdura` command: runs the subcommand, and returns its exit code.
 
 mod activity;
 mod arguments;
@@ -46,7 +46,7 @@ use perdura_server::Refusal;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// The command line, a definition, an input or a configuration is wrong.
+/// The exit code for a wrong command line, definition, input or configuration.
 const REFUSED: u8 = 2;
 
 fn main() -> ExitCode {
@@ -90,7 +90,7 @@ fn main() -> ExitCode {
     };
     done.unwrap_or_else(|error| {
         let paint = terminal::stderr_paint();
-        // Nobody is left to tell if stderr is gone too.
+        // If stderr is gone too, there is no place for the message.
         let _ = writeln!(io::stderr(), "{} {error:#}", paint.bold_red("error:"));
         let Some(refusal) = error.downcast_ref::<Refusal>() else { return ExitCode::from(REFUSED) };
         if let Some(remedy) = &refusal.remedy {

@@ -1,15 +1,15 @@
-//! How much memory there is for this process: of the machine, of its control group, and by its own limit.
+//! The memory for this process: of the machine, of its control group, and by its own limit.
 
 use rustix::process::{Resource, getrlimit};
 use std::fs;
 use std::path::Path;
 
-/// Executions in memory may weigh this share of it; the rest is for requests, answers, the store and the allocator.
+/// One part in so many is for executions; the rest is for requests, answers, the store and the allocator.
 const SHARE: u64 = 4;
-/// Where nothing can be learned about the memory.
+/// The assumed memory if it cannot be read.
 const UNKNOWN: u64 = 4 << 30;
 
-/// How many bytes executions in memory may weigh, where nobody has said so.
+/// The default for the weight of executions in memory, in bytes.
 pub(crate) fn share() -> u64 {
     let bounds = [
         fs::read_to_string("/proc/meminfo").ok().and_then(|text| total(&text)),
@@ -28,7 +28,7 @@ fn total(meminfo: &str) -> Option<u64> {
     kilobytes.checked_mul(1024)
 }
 
-/// Of the control group and of those around it, in both versions of the interface.
+/// Of the control group and those around it, in both versions of the interface.
 fn group(cgroup: &str, root: &Path) -> Option<u64> {
     let limits = cgroup.lines().flat_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);

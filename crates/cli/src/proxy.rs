@@ -1,6 +1,6 @@
-//! `perdura proxy`: the rule of the Idempotency-Key before a program that cannot change.
+//! `perdura proxy`: the rule of the Idempotency-Key in front of a program that cannot change.
 //!
-//! The rule is `perdura-idempotency`'s. This room says which requests are under it, who the caller is, and how a
+//! The rule is `perdura-idempotency`'s. This module decides which requests need it, who the caller is, and how a
 //! request gets to the program and its answer back.
 
 mod admin;
@@ -54,33 +54,33 @@ use upstream::{Inner, Peer, Upstream};
 const REST_FOR: Duration = Duration::from_mins(1);
 /// The largest head of a request.
 const HEAD_BYTES_MAX: usize = 64 << 10;
-/// How long a client may take for all of a request that is under the rule.
+/// The time limit for a client to send a protected request.
 const ARRIVE_FOR: Duration = Duration::from_mins(1);
 /// The pause after an `accept` that failed.
 const PAUSE: Duration = Duration::from_millis(50);
-/// So many copies of a request wait for the first, and so many requests in all.
+/// How many copies of a request may wait for the first, and how many requests in all.
 const WAITING_MAX: (usize, usize) = (1024, 8192);
-/// How many bytes of bodies under the rule are in memory at once: of small ones, and of the others together.
+/// The memory for bodies of protected requests: of small ones, and of the others together.
 const SMALL_ROOM: usize = 64 << 20;
 const ROOM: usize = 256 << 20;
 /// The largest body that is small.
 const SMALL: usize = 64 << 10;
-/// The unit of room.
+/// The unit of this memory.
 const UNIT: usize = 1 << 10;
-/// How long room is waited for, and by how many.
+/// How long to wait for memory, and how many requests may wait.
 const ROOM_FOR: Duration = Duration::from_secs(5);
 const ROOM_WAITING_MAX: usize = 1024;
-/// A caller is often a whole service, and behind `--caller none` everybody.
+/// A caller is often a whole service, and with `--caller none` all callers together.
 const RUNNING_MAX: u32 = 4096;
 
-/// How long is waited for the upstream.
+/// The time limits for the upstream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timeouts {
     pub(crate) first_byte: Duration,
     pub(crate) idle: Duration,
 }
 
-/// What the proxy counts beside the rule.
+/// The counters of the proxy, beside those of the layer.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
     passed: AtomicU64,
@@ -89,7 +89,7 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    /// As Prometheus reads them.
+    /// In the format of Prometheus.
     fn render(&self) -> String {
         let all = [
             ("passed_on", "Requests passed on to the upstream.", &self.passed),
@@ -104,7 +104,7 @@ impl Numbers {
     }
 }
 
-/// RFC 9457, as the layer's refusals are.
+/// A problem as in RFC 9457, like the layer's refusals.
 fn problem(status: StatusCode, reason: &str, detail: &str) -> Response {
     let kind = reason.to_ascii_lowercase().replace('_', "-");
     let body = serde_json::json!({
@@ -119,7 +119,7 @@ fn problem(status: StatusCode, reason: &str, detail: &str) -> Response {
     (status, headers, body.to_string()).into_response()
 }
 
-/// Stands before the upstream until a signal comes.
+/// Runs the proxy until a signal comes.
 pub(crate) fn proxy(arguments: &ProxyArguments) -> Result<ExitCode> {
     logs::start(&arguments.log, arguments.log_format)?;
     let signals = listen_for_signals()?;
@@ -169,7 +169,7 @@ async fn serve(arguments: &ProxyArguments, files: u64, signals: watch::Receiver<
     drop(alive);
     stop.send_replace(true);
     let all = async {
-        // Nobody sends: it ends with the last connection.
+        // Nothing is sent: the channel closes with the last connection.
         ended.recv().await;
         layer.drain().await;
     };
@@ -181,7 +181,7 @@ async fn serve(arguments: &ProxyArguments, files: u64, signals: watch::Receiver<
     Ok(())
 }
 
-/// Listens: on loopback only, unless somebody said otherwise.
+/// Listens, on loopback only unless `--allow-remote` is given.
 fn bind(address: SocketAddr, allows_remote: bool) -> Result<TcpListener> {
     if !address.ip().is_loopback() && !allows_remote {
         bail!(
@@ -192,7 +192,7 @@ fn bind(address: SocketAddr, allows_remote: bool) -> Result<TcpListener> {
     listen(address).with_context(|| format!("cannot listen on {address}"))
 }
 
-/// The record and the secret under which keys are hashed. Both belong to one another and stay together.
+/// Opens the record and the secret for hashing keys. They belong together.
 fn open(arguments: &ProxyArguments) -> Result<(Arc<dyn Store>, Secret)> {
     if arguments.memory {
         return Ok((Arc::new(Memory::new()), Secret::new(drawn()?)?));
@@ -221,7 +221,8 @@ fn drawn() -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The secret in the folder, which is drawn once. Of two that begin together one links its own, and both read that.
+/// The secret in the folder, which is created once. If two processes begin together, one links its own, and both read
+/// that.
 fn secret(folder: &Path) -> io::Result<Vec<u8>> {
     let file = folder.join("proxy.secret");
     if !file.try_exists()? {
@@ -250,7 +251,7 @@ async fn layer(
 ) -> Result<IdempotencyLayer> {
     let mode = match arguments.uncertain {
         Uncertain::Hold => Policy::at_most_once(),
-        // The upstream knows the key, and what it did under it: the same request again finds out.
+        // The upstream honours keys: the same request again finds out what was done.
         Uncertain::Retry => Policy::durable(|_: IdempotencyContext| async { Attached::NotBegun }),
     };
     let policy = mode
@@ -274,7 +275,7 @@ async fn layer(
             let name = name.clone();
             builder.scope(move |parts| {
                 let mut lines = parts.headers.get_all(&name).iter();
-                // Of several lines it is not known which one the program goes by.
+                // With several header lines it is unknown which one the program uses.
                 match (lines.next(), lines.next()) {
                     (Some(line), None) if !line.is_empty() => Some(Scope::new("proxy", text(line))),
                     (Some(_) | None, _) => None,
@@ -284,13 +285,13 @@ async fn layer(
     };
     let builder = if arguments.opaque_keys { builder.opaque_keys() } else { builder };
     let builder = arguments.keep_header.iter().cloned().fold(builder, Builder::retain_header);
-    // The layer knows no path: which requests come to it is decided by the rules.
+    // The layer has no routes: the proxy's rules decide which requests reach it.
     let builder =
         rules.methods().fold(builder, |builder, method| builder.route(&method, "*", policy.clone()));
     Ok(builder.build().await?)
 }
 
-/// A header's bytes, one character each: it need not be UTF-8, and two that differ stay different.
+/// A header's bytes, one character each: it need not be UTF-8, and different values stay different.
 fn text(value: &http::HeaderValue) -> String {
     value.as_bytes().iter().map(|byte| char::from(*byte)).collect()
 }
@@ -314,7 +315,7 @@ fn ready(arguments: &ProxyArguments, listener: &TcpListener, admin: Option<&TcpL
     terminal::print(line.as_bytes())
 }
 
-/// What all connections share.
+/// The state that all connections share.
 struct Door {
     rules: Rules,
     guarded: IdempotencyService<Upstream>,
@@ -323,8 +324,8 @@ struct Door {
     room: Room,
 }
 
-/// Room for bodies under the rule, which are held in memory. Small ones have room of their own, so that large ones that come
-/// slowly do not delay them.
+/// The memory for bodies of protected requests. Small ones have memory of their own, so that slow large ones do not
+/// delay them.
 struct Room {
     small: Places,
     others: Places,
@@ -340,7 +341,7 @@ impl Room {
         Self { small: places(SMALL_ROOM), others: places(ROOM.max(2 * body_max)), body_max }
     }
 
-    /// Room for the body of this request, until the place is dropped. One without a length may be as large as any.
+    /// Memory for the body of this request, until the place is dropped. A body without a length counts as the largest.
     async fn take<B: http_body::Body>(&self, body: &B) -> Result<Place, Crowded> {
         let most = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
         let bytes = most.unwrap_or(usize::MAX).min(self.body_max);
@@ -393,7 +394,7 @@ impl Door {
     }
 }
 
-/// What a program could take for something else than the proxy does is not passed on.
+/// Refuses a request that a program could interpret differently.
 fn refused<B>(request: &Request<B>) -> Option<Response> {
     let method = request.method();
     if matches!(*method, Method::CONNECT | Method::TRACE)

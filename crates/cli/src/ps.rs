@@ -7,7 +7,7 @@ use perdura_engine::Status;
 use perdura_server::control::{Answer, ListQuestion, Listed, Order, Request};
 use std::process::ExitCode;
 
-/// How many are asked for at once.
+/// How many executions to request at once.
 const PAGE: usize = 1_000;
 
 impl From<StatusArgument> for Status {
@@ -25,7 +25,7 @@ impl From<StatusArgument> for Status {
 /// Lists executions.
 pub(crate) fn ps(arguments: &PsArguments) -> Result<ExitCode> {
     let mut data = arguments.data.reach()?;
-    // A list of several machines elsewhere cannot be gone on with, so it is asked for as a whole.
+    // A merged list of several machines cannot be continued, so it is requested as a whole.
     let page = if data.is_elsewhere() { u32::MAX as usize } else { PAGE };
     let (mut question, mut rows) = (question(arguments), Vec::new());
     while rows.len() < arguments.limit {

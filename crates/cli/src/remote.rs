@@ -1,9 +1,9 @@
 //! Commands that are answered by a server with the Step Functions API: another perdura, or AWS itself.
 //!
-//! Commands ask in the words of the control socket, whoever answers. Here each [`Request`] becomes calls of that API,
-//! and what comes back the same [`Answer`]. What the API has no words for, Turns, keys and where an execution stands,
-//! is absent from the answer, and an execution is known by its ARN. How a call is sent and signed is left to [`Http`];
-//! the decisions here are tried with answers that are written down.
+//! Commands use the requests of the control socket for every answerer. This module turns each [`Request`] into calls of
+//! that API, and the answers into the same [`Answer`]. Data that the API does not have (Turns, keys, where an execution
+//! stands) is absent from the answer, and an execution is identified by its ARN. [`Http`] sends and signs the calls;
+//! the decisions here are tested with recorded answers.
 
 mod fault;
 mod history;
@@ -25,22 +25,22 @@ use perdura_engine::{Arns, Status};
 use perdura_server::control::{Answer, ListQuestion, Page, Request, Starting, Taken};
 use perdura_server::{Refusal, RefusalKind};
 
-/// Whoever answers calls. What is refused is a [`Refusal`]; any other error says that there was no answer.
+/// Sends calls. A refusal is a [`Refusal`]; any other error means that there was no answer.
 pub(crate) trait Api {
     /// Calls an action.
     fn call(&mut self, action: &str, body: Value) -> Result<Value>;
 
-    /// A name that nobody else draws, so that a call can be repeated without doing its work twice.
+    /// A unique name, so that a call can be repeated without doing its work twice.
     fn unique(&mut self) -> Result<String>;
 
-    /// The region that is asked.
+    /// The region of the server.
     fn region(&self) -> &str;
 }
 
-/// A server that is reached through its API.
+/// A server with the Step Functions API.
 pub(crate) struct Remote<A> {
     api: A,
-    /// Where the last page of a history ended.
+    /// The end of the last page of a history.
     bookmark: Option<Bookmark>,
 }
 
@@ -49,8 +49,7 @@ impl<A: Api> Remote<A> {
         Self { api, bookmark: None }
     }
 
-    /// Partition, region and account of that server, as a machine or an activity that is there tells them; `None`:
-    /// there is neither.
+    /// Partition, region and account of that server, from one of its machines or activities; `None`: it has neither.
     pub(crate) fn known_arns(&mut self) -> Result<Option<Arns>> {
         if let Some(machine) = self.machines()?.next(&mut self.api)? {
             return Ok(name::arns(&machine.arn));
@@ -60,13 +59,13 @@ impl<A: Api> Remote<A> {
         Ok(first.and_then(|activity| name::arns(activity.get("activityArn")?.as_str()?)))
     }
 
-    /// The same, or where nobody tells: the region that is asked, and the rest as a new perdura has it.
+    /// The same, with defaults: the region of the endpoint, and the rest as in a new perdura.
     pub(crate) fn arns(&mut self) -> Result<Arns> {
         let known = self.known_arns()?;
         Ok(known.unwrap_or_else(|| Arns { region: self.api.region().to_owned(), ..Arns::default() }))
     }
 
-    /// Answers what the commands with `--endpoint` ask.
+    /// Answers the requests of commands with `--endpoint`.
     pub(crate) fn ask(&mut self, request: Request) -> Result<Answer> {
         match request {
             Request::Deploy { machine, kind, definition, role } => {
@@ -76,7 +75,7 @@ impl<A: Api> Remote<A> {
                 self.api.call("CreateActivity", fields([("name", Some(name))]))?;
                 Ok(Answer::Done)
             }
-            // The limits are those of the server.
+            // The server's limits apply.
             Request::Start { machine, name, input, strict: _, labels, key } => {
                 if !labels.is_empty() || key.is_some() {
                     return Err(unknown_there("labels and keys of requests"));
@@ -162,7 +161,7 @@ impl<A: Api> Remote<A> {
         }
     }
 
-    /// What has ended already is told so, and is not asked to stop.
+    /// An execution that has ended already is reported so, without a call.
     fn stop(&mut self, which: &str, error: Option<String>, cause: Option<String>) -> Result<Answer> {
         let described = self.describe(which)?;
         let arn = read::text(&described, "executionArn")?;
@@ -175,13 +174,13 @@ impl<A: Api> Remote<A> {
         Ok(taken(&arn, Status::Aborted, None))
     }
 
-    /// An execution as the server describes it.
+    /// The server's description of an execution.
     fn describe(&mut self, which: &str) -> Result<Value> {
         let arn = self.find(which)?;
         self.api.call("DescribeExecution", fields([("executionArn", Some(arn))]))
     }
 
-    /// The ARN of the execution that is meant: by ARN, `machine/name`, or a name that only one has.
+    /// The ARN of an execution, by ARN, `machine/name`, or a unique name.
     fn find(&mut self, which: &str) -> Result<String> {
         let (machine, name) = match name::meant(which) {
             Meant::Arn(arn) => return Ok(arn.to_owned()),
@@ -218,7 +217,7 @@ impl<A: Api> Remote<A> {
     }
 }
 
-/// What only perdura's own API has.
+/// The error for data that only perdura's own API has.
 fn unknown_there(what: &str) -> anyhow::Error {
     Refusal::invalid(format!("the Step Functions API has no {what}"))
         .but("ask where the data is, with --data and without --endpoint")
@@ -230,18 +229,18 @@ fn taken(arn: &str, status: Status, ignored: Option<String>) -> Answer {
     Answer::Taken(Taken { execution: arn.into(), ignored, status, performs: true })
 }
 
-/// A request's members; those that are not given are not sent.
+/// The members of a request without absent ones.
 fn fields<const N: usize>(members: [(&str, Option<String>); N]) -> Value {
     let given = members.into_iter().filter_map(|(name, text)| Some((name, text?)));
     given.collect::<Map>().into()
 }
 
-/// Whether the server said that there is no such thing.
+/// Whether the server answered that the thing does not exist.
 fn is_not_found(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref::<Refusal>(), Some(Refusal { kind: RefusalKind::NotFound, .. }))
 }
 
-/// An answer that is none of this API's.
+/// An answer with an invalid form.
 fn strange(what: &str) -> anyhow::Error {
     anyhow!("the server answers as Step Functions would not: {what}; is the URL that of its API?")
 }

@@ -41,12 +41,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use telling::Telling;
 
-/// The exit code of an execution that was left to be gone on with.
+/// The exit code of an execution that the next process will continue.
 const LEFT: u8 = 4;
-/// How long is waited for calls that were ended with the execution.
+/// How long to wait for calls that were ended with the execution.
 const REST: Duration = Duration::from_millis(500);
 
-/// How an execution ended.
+/// The end of an execution.
 #[derive(Debug)]
 pub(crate) struct Ending {
     pub(crate) status: Status,
@@ -54,7 +54,7 @@ pub(crate) struct Ending {
     pub(crate) fault: Fault,
     /// From its start to its end, by its own clock.
     pub(crate) took_ms: i64,
-    /// How much of that was skipped.
+    /// The skipped part of that.
     pub(crate) skipped_ms: i64,
 }
 
@@ -135,7 +135,7 @@ pub(crate) fn run(mut arguments: RunArguments) -> Result<ExitCode> {
     }
 }
 
-/// What the flags leave open, environment and file decide.
+/// Adds the settings from environment and file to the flags.
 fn settle(arguments: &mut RunArguments) -> Result<()> {
     let mut flags = arguments.calls.flags();
     flags.extend(arguments.reading.strict.then(|| (&settings::STRICT, "true".to_owned())));
@@ -143,13 +143,13 @@ fn settle(arguments: &mut RunArguments) -> Result<()> {
     Ok(())
 }
 
-/// A store that is gone with the process.
+/// A store in memory.
 fn in_memory() -> Opener {
     let store = MemoryStore::new(1);
     Box::new(move || -> Result<Box<dyn Store>, Failure> { Ok(Box::new(store.clone())) })
 }
 
-/// A directory, with the connections that are kept there.
+/// A store in a directory, with its connections.
 fn on_disk(folder: &Path, arguments: &RunArguments, connections: &Arc<Connections>) -> Result<Opener> {
     if data::server(folder)?.is_some() {
         bail!(
@@ -164,7 +164,7 @@ fn on_disk(folder: &Path, arguments: &RunArguments, connections: &Arc<Connection
     Ok(opener(folder, store))
 }
 
-/// A definition as it is kept and as it was read, or all that is wrong with it on stderr.
+/// The definition as stored and as parsed; prints all mistakes to stderr.
 fn definition(file: &Path, arguments: &RunArguments) -> Result<Option<(NewMachine, Arc<Machine>)>> {
     let definition = Definition::open(file, arguments.reading)?;
     let counts = definition.counts();
@@ -199,16 +199,16 @@ fn definition(file: &Path, arguments: &RunArguments) -> Result<Option<(NewMachin
     Ok(Some((new, Arc::new(machine))))
 }
 
-/// How an ending is told.
+/// How to report the end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manner {
-    /// Only what went wrong.
+    /// Print only failures.
     pub(crate) quiet: bool,
-    /// For programs.
+    /// Print JSON, for programs.
     pub(crate) json: bool,
 }
 
-/// Output to stdout, everything else to stderr; for programs all of it to stdout.
+/// Prints the output to stdout, everything else to stderr; for programs everything to stdout.
 pub(crate) fn report(id: impl std::fmt::Display, ending: &Ending, manner: Manner) -> Result<ExitCode> {
     let paint = stderr_paint();
     let status = ending.status.name();

@@ -1,4 +1,4 @@
-//! `perdura serve`: the data is held, what runs is performed, and commands are answered, until a signal ends it.
+//! `perdura serve`: holds the data, runs executions, and answers commands, until a signal ends it.
 
 pub(crate) mod connections;
 mod execution_logs;
@@ -40,9 +40,9 @@ use tokio::sync::watch;
 
 /// The exit code of a program that was interrupted twice.
 const INTERRUPTED: i32 = 130;
-/// How long a collector has for what waits at the end.
+/// How long the last traces may take at the end.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// What still runs on our threads when all is closed gets no more than this.
+/// The limit for the remaining work of our threads after closing.
 const REST: Duration = Duration::from_millis(500);
 
 /// Serves until a signal comes.
@@ -66,7 +66,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     let files = files::raise();
     let tokio = threads()?;
     let began = Instant::now();
-    // Who is second learns first of all who has the data.
+    // Lock the data before binding the port: a second server then learns who holds the data.
     let store = open_store_soon(&folder).map_err(Refusal::from)?;
     let tokens = Arc::<Known>::default();
     let kept = store.reader().and_then(|mut reader| reader.registered(Registry::Token, None, u32::MAX));
@@ -97,7 +97,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
             }
         });
     }
-    // What was under way is called again as soon as the runtime is open, and may need them.
+    // Calls that were under way are repeated as soon as the runtime is open, and may need them.
     let kept = store.reader().and_then(|mut reader| reader.registered(Registry::Connection, None, u32::MAX));
     connections::open(sealing_key.as_ref(), &connections, kept.map_err(Refusal::from)?);
     let installation = store.reader().and_then(|mut reader| reader.secret()).map_err(Refusal::from)?;
@@ -197,14 +197,14 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Steps that call Step Functions without naming an address mean this server. What was under way when the last process
-/// ended is called again before there is an API; it waits until there is one.
+/// Steps that call Step Functions without an address mean this server. Calls of the last process are repeated before
+/// there is an API; they wait until there is one.
 fn answer_own_calls(tasks: &Tasks, told: watch::Receiver<Option<Api>>) {
     let answer: OwnApi = Arc::new(move |request: OwnRequest| {
         let mut told = told.clone();
         Box::pin(async move {
             let Some(api) = told.wait_for(Option::is_some).await.ok().and_then(|api| api.clone()) else {
-                // Only a server that could not be opened ends without having told; nobody hears this.
+                // Only a server that could not be opened ends without an API; nothing waits for this then.
                 return std::future::pending().await;
             };
             let answer = api.call_under(request.key.wire(), &request.action, request.input.value()).await;
@@ -215,18 +215,18 @@ fn answer_own_calls(tasks: &Tasks, told: watch::Receiver<Option<Api>>) {
             })
         })
     });
-    // Nobody else answers them: the tasks are this server's own.
+    // No other API can be set: the tasks are this server's own.
     let _ = tasks.answer_with(answer);
 }
 
-/// Machines that were being deleted when the last process ended.
+/// Continues deleting machines that the last process was deleting.
 async fn go_on_deleting(api: Api) {
     if let Err(error) = api.go_on_deleting().await {
         tracing::warn!(%error, "state machines are still being deleted");
     }
 }
 
-/// Tells of what ended, where somebody wants to know.
+/// Sends traces of ended executions, if that is configured.
 async fn export(exporter: Option<&mut Exporter>, served: &Served) {
     match exporter {
         Some(exporter) => exporter.run(served).await,
@@ -234,7 +234,7 @@ async fn export(exporter: Option<&mut Exporter>, served: &Served) {
     }
 }
 
-/// Writes what machines want logged, if there is a place for it.
+/// Writes the logs of machines, if there is a place for them.
 async fn log(writer: Option<&mut execution_logs::Writer>, api: &Api) {
     match writer {
         Some(writer) => writer.run(api).await,
@@ -242,12 +242,12 @@ async fn log(writer: Option<&mut execution_logs::Writer>, api: &Api) {
     }
 }
 
-/// Threads for what waits.
+/// Threads for waiting work.
 pub(crate) fn threads() -> Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")
 }
 
-/// Hands out the store that is open, and opens it again after it failed.
+/// Returns the open store first, and opens it again after it failed.
 pub(crate) fn opener(folder: &Path, store: SqliteStore) -> Opener {
     let folder = folder.to_owned();
     let mut first = Some(store);
@@ -260,7 +260,7 @@ pub(crate) fn opener(folder: &Path, store: SqliteStore) -> Opener {
     })
 }
 
-/// What a server says when it can be asked.
+/// The message of a server that is ready.
 struct Ready<'a> {
     folder: &'a Path,
     scheme: &'static str,
@@ -288,7 +288,7 @@ impl Ready<'_> {
     }
 }
 
-/// Whether a signal came. The second ends the process, should the first not have done it.
+/// A channel for signals. The second signal ends the process, if the first has not done it.
 pub(crate) fn listen_for_signals() -> Result<watch::Receiver<bool>> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot listen for signals")?;
     let (sender, receiver) = watch::channel(false);

@@ -1,9 +1,9 @@
-//! Settings: what each is called, and which of flag, environment, file and default decides.
+//! Settings: their names, and which of flag, environment, file and default counts.
 //!
-//! One table, [`TABLE`], names every setting with its flag, its variable, its place in `perdura.toml` and its default.
-//! Whatever is asked of it, a server that starts, a command that looks for its data or `perdura config`, is answered
-//! from the same resolution; docs/configuration.md is held to it by a test. What a function or a destination is, is no
-//! setting in this sense: those tables of the file are read where they are used.
+//! One table, [`TABLE`], has every setting with its flag, its variable, its place in `perdura.toml` and its default.
+//! All uses (a server's start, a command that looks for its data, `perdura config`) share this resolution; a test
+//! compares docs/configuration.md with it. Functions and destinations are not settings in this sense: those tables of
+//! the file are read where they are used.
 
 mod api;
 mod file;
@@ -36,9 +36,9 @@ use table::{
 };
 use url::Url;
 
-/// Where functions and settings are, unless somebody says otherwise.
+/// The default name of the configuration file.
 const FILE: &str = "perdura.toml";
-/// The longest time that a setting may name: a hundred years.
+/// The longest duration of a setting: a hundred years.
 const SECONDS_MAX: f64 = 100.0 * 366.0 * 86_400.0;
 
 /// What stands for a secret.
@@ -47,10 +47,10 @@ const MASK: &str = "********";
 /// What the command line said.
 pub(crate) type Flags = Vec<(&'static Setting, String)>;
 
-/// What a variable of the environment is set to.
+/// Reads an environment variable.
 type Environment = Box<dyn Fn(&str) -> Option<String>>;
 
-/// Where a value came from.
+/// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Flag(&'static str),
@@ -70,7 +70,7 @@ impl std::fmt::Display for Origin {
     }
 }
 
-/// A setting that was decided.
+/// A resolved setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Decided {
     pub(crate) setting: &'static Setting,
@@ -93,7 +93,7 @@ impl Decided {
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Telemetry {
     pub(crate) endpoint: String,
-    /// Secret: they often hold a password.
+    /// Secret: they often contain a password.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) service: String,
 }
@@ -106,7 +106,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Those of a command with these flags in this process. `definition`: the file may stand beside it.
+    /// The settings of a command with these flags in this process. `definition`: the file may be beside it.
     pub(crate) fn load(flags: Flags, definition: Option<&Path>) -> Result<Self> {
         let mut settings = Self { flags, environment: Box::new(environment), file: None };
         let named = settings.decide(&CONFIG).value.map(PathBuf::from);
@@ -117,7 +117,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// The file, where there is one.
+    /// The file, if there is one.
     pub(crate) fn file(&self) -> Option<&File> {
         self.file.as_ref()
     }
@@ -156,7 +156,7 @@ impl Settings {
         self.parsed(&GRACE, |text| duration::parse(text).map_err(|error| anyhow!("{error}")))
     }
 
-    /// What is logged.
+    /// The log level.
     pub(crate) fn log(&self) -> String {
         self.decide(&LOG).value.unwrap_or_default()
     }
@@ -196,7 +196,7 @@ impl Settings {
         self.decide(&EXECUTION_LOGS).value.map(PathBuf::from)
     }
 
-    /// Who is asked for functions that are not configured otherwise.
+    /// The Lambda endpoint for functions without a configuration.
     pub(crate) fn lambda_endpoint(&self) -> Result<Option<Url>> {
         if self.decide(&LAMBDA_ENDPOINT).value.is_none() {
             return Ok(None);
@@ -204,7 +204,7 @@ impl Settings {
         self.parsed(&LAMBDA_ENDPOINT, |text| endpoint_url(text).map_err(|error| anyhow!("{error}"))).map(Some)
     }
 
-    /// Who answers commands in the place of a data directory.
+    /// The server with the Step Functions API that answers commands.
     pub(crate) fn endpoint(&self) -> Result<Option<Url>> {
         if self.decide(&ENDPOINT).value.is_none() {
             return Ok(None);
@@ -212,7 +212,7 @@ impl Settings {
         self.parsed(&ENDPOINT, |text| endpoint_url(text).map_err(|error| anyhow!("{error}"))).map(Some)
     }
 
-    /// The perdura server that answers commands in the place of a data directory.
+    /// The perdura server that answers commands.
     pub(crate) fn server(&self) -> Result<Option<Address>> {
         if self.decide(&SERVER).value.is_none() {
             return Ok(None);
@@ -221,12 +221,12 @@ impl Settings {
         Address::new(url, self.decide(&TOKEN_FILE).value.map(PathBuf::from)).map(Some)
     }
 
-    /// Whether AWS's limits and rules hold.
+    /// Whether AWS's limits and rules apply.
     pub(crate) fn strict(&self) -> Result<bool> {
         self.parsed(&STRICT, |text| text.parse().map_err(|_| anyhow!("true or false")))
     }
 
-    /// How long things are kept.
+    /// The retention settings.
     pub(crate) fn keep(&self) -> Result<Keep> {
         let time = |setting, seconds| {
             self.parsed(setting, |text| {
@@ -252,7 +252,7 @@ impl Settings {
         })
     }
 
-    /// How many bytes executions in memory may weigh.
+    /// The limit for the weight of executions in memory, in bytes.
     pub(crate) fn memory(&self) -> Result<u64> {
         match self.decide(&MEMORY_BYTES).value {
             None => Ok(crate::memory::share()),
@@ -261,8 +261,8 @@ impl Settings {
         }
     }
 
-    /// The key that connections are sealed with; `None`: nobody gave one. A file that a flag or a variable names counts
-    /// before the key in the environment, and that before a file that the configuration names.
+    /// The key for connections; `None`: none is given. A file from a flag or a variable counts before the key in the
+    /// environment, and that before a file from the configuration.
     pub(crate) fn sealing_key(&self) -> Result<Option<SealingKey>> {
         let file = self.decide(&CONNECTION_KEY_FILE);
         let key = self.decide(&CONNECTION_KEY).value;
@@ -276,7 +276,7 @@ impl Settings {
         Ok(Some(read?))
     }
 
-    /// Where traces go; `None`: nowhere.
+    /// The destination of traces; `None`: none.
     pub(crate) fn telemetry(&self) -> Result<Option<Telemetry>> {
         let Some(endpoint) = self.decide(&TELEMETRY_ENDPOINT).value else { return Ok(None) };
         if !endpoint.starts_with("http://") && !endpoint.starts_with("https://") {
@@ -287,7 +287,7 @@ impl Settings {
         }
         let headers = match self.decide(&TELEMETRY_HEADERS) {
             Decided { value: Some(text), origin, .. } => {
-                // The value is secret, so it is not repeated.
+                // The value is secret, so the message does not repeat it.
                 headers(&text).with_context(|| format!("{origin} is wrong"))?
             }
             Decided { value: None, .. } => Vec::new(),
@@ -296,7 +296,7 @@ impl Settings {
         Ok(Some(Telemetry { endpoint: endpoint.trim_end_matches('/').to_owned(), headers, service }))
     }
 
-    /// Refuses what would be refused when it is used.
+    /// Refuses invalid values before they are used.
     pub(crate) fn check(&self) -> Result<()> {
         self.listen()?;
         self.grace()?;
@@ -350,19 +350,19 @@ fn percent_decoded(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// The file that is there without being named: beside the definition, or here.
+/// The file in the default places: beside the definition, or in the current folder.
 fn found(definition: Option<&Path>) -> Option<PathBuf> {
     let beside = definition.and_then(Path::parent).map(|folder| folder.join(FILE));
     beside.into_iter().chain([PathBuf::from(FILE)]).find(|file| file.is_file())
 }
 
-/// A variable that is set to nothing is not set.
+/// An empty variable counts as not set.
 pub(crate) fn environment(variable: &str) -> Option<String> {
     let value = std::env::var_os(variable).filter(|value| !value.is_empty())?;
     Some(value.to_string_lossy().into_owned())
 }
 
-/// The data directory of a command: the file is looked at only where neither flag nor variable decides.
+/// The data directory of a command: the file is read only if neither flag nor variable is set.
 pub(crate) fn data_folder(flag: Option<&Path>) -> Result<PathBuf> {
     match flag.map(Path::to_owned).or_else(|| environment(DATA.variable).map(PathBuf::from)) {
         Some(folder) => Ok(folder),
@@ -370,8 +370,8 @@ pub(crate) fn data_folder(flag: Option<&Path>) -> Result<PathBuf> {
     }
 }
 
-/// The server that answers a command; `None`: its data directory does. A directory that is named on the command line
-/// counts before the environment.
+/// The server that answers a command; `None`: its data directory. A directory on the command line counts before the
+/// environment.
 pub(crate) fn endpoint(flag: Option<&Url>, has_data: bool) -> Result<Option<Url>> {
     match flag {
         Some(url) => Ok(Some(url.clone())),
@@ -395,7 +395,7 @@ pub(crate) fn server(
     Settings { flags, environment: Box::new(environment), file: None }.server()
 }
 
-/// Whose the ARNs are, for a command without a configuration file of its own.
+/// Partition, region and account, for a command without a configuration file of its own.
 pub(crate) fn arns() -> Result<Arns> {
     Settings::load(Vec::new(), None)?.arns()
 }
@@ -406,7 +406,7 @@ pub(crate) fn arns_and_quotas() -> Result<(Arns, Quotas)> {
     Ok((settings.arns()?, settings.quotas()?))
 }
 
-/// Whether AWS's limits hold for a command without a configuration file of its own.
+/// Whether AWS's limits apply to a command without a configuration file of its own.
 pub(crate) fn strict(flag: bool) -> Result<bool> {
     if flag { Ok(true) } else { Settings::load(Vec::new(), None)?.strict() }
 }

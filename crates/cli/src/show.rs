@@ -34,7 +34,7 @@ fn pairs(shown: &Shown) -> Vec<(&'static str, String)> {
         ("status", shown.status.name().to_owned()),
         ("started", shown.started_at.to_string()),
     ];
-    // Where ids are not told, the ARN stands for it.
+    // Without an id, the ARN replaces it.
     pairs.dedup_by(|(_, second), (_, first)| second == first);
     if let Some(ended_at) = shown.ended_at {
         pairs

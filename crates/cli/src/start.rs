@@ -1,4 +1,4 @@
-//! `perdura start`: an execution is put on disk.
+//! `perdura start`: starts an execution.
 
 use crate::arguments::StartArguments;
 use crate::run::input;
@@ -8,7 +8,7 @@ use perdura_engine::{Labels, Limits};
 use perdura_server::control::{Answer, Request};
 use std::process::ExitCode;
 
-/// Those of the command line.
+/// The labels of the command line.
 fn labels(pairs: &[(String, String)]) -> Result<Labels> {
     Ok(Labels::new(pairs.iter().map(|(key, value)| (key, value)))?)
 }

@@ -1,4 +1,4 @@
-//! `perdura stats`: how much there is.
+//! `perdura stats`: counts and sizes of the data.
 
 use crate::arguments::StatsArguments;
 use crate::{table, terminal};
@@ -7,7 +7,7 @@ use perdura_server::control::{Answer, Paused, Request};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-/// Shows how much there is.
+/// Shows the statistics.
 pub(crate) fn stats(arguments: &StatsArguments) -> Result<ExitCode> {
     let Answer::Stats(stats) = arguments.data.reach()?.ask(Request::Stats)? else {
         bail!("the answer is none to this question");

@@ -1,4 +1,4 @@
-//! `perdura stop` and `perdura redrive`: something is given to an execution.
+//! `perdura stop` and `perdura redrive`: send an input to an execution.
 
 use crate::arguments::{RedriveArguments, StopArguments};
 use crate::{table, terminal};
@@ -24,7 +24,7 @@ pub(crate) fn redrive(arguments: &RedriveArguments) -> Result<ExitCode> {
     tell_taken(&answer, "redriven", arguments.data.json)
 }
 
-/// What came of it, and whether it changed anything.
+/// Prints the result, and whether it changed anything.
 pub(crate) fn tell_taken(answer: &Answer, done: &str, json: bool) -> Result<ExitCode> {
     let Answer::Taken(taken) = answer else { bail!("the answer is none to this question") };
     let Taken { execution, ignored, status, performs } = taken;

@@ -1,4 +1,4 @@
-//! Tables for people: columns as wide as they must be, and nothing that moves the cursor.
+//! Tables for people: columns as wide as needed, without control characters.
 
 use crate::terminal::{self, harmless};
 use anyhow::Result;

@@ -1,8 +1,9 @@
 //! CloudFormation templates, as CDK and people write them: the state machines and activities in them.
 //!
-//! Nothing is made of the other resources. But definitions refer to them, so each reference becomes what it would be if
-//! the resource stood in our account and region: the ARN of a function, the URL of a queue. What cannot be known, the
-//! output of another stack, a parameter without default, is an error that says where it stands and how to give it.
+//! perdura creates none of the other resources. But definitions refer to them, so each reference becomes what it would
+//! be if the resource were in our account and region: the ARN of a function, the URL of a queue. A value that cannot be
+//! known, such as the output of another stack or a parameter without default, is an error with its place and how to
+//! give the value.
 
 mod condition;
 mod machine;
@@ -26,22 +27,22 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-/// What a template is read with.
+/// The environment of a template.
 #[derive(Debug)]
 pub(crate) struct Given {
-    /// What the file is called.
+    /// The name of the file.
     pub(crate) file: String,
-    /// Where its resources would stand.
+    /// The account and region of its resources.
     pub(crate) arns: Arns,
     /// The stack's name.
     pub(crate) stack: String,
-    /// What was given by hand: parameters, and whatever else cannot be known.
+    /// Values from the command line: parameters, and others that cannot be known.
     pub(crate) values: BTreeMap<String, String>,
 }
 
 impl Given {
-    /// For a template of this file: its stack is called like it. Account, region and partition may be given, as their
-    /// pseudo parameters.
+    /// For a template of this file, which names its stack. Account, region and partition may be given as their pseudo
+    /// parameters.
     pub(crate) fn new(mut arns: Arns, file: &Path, values: BTreeMap<String, String>) -> Self {
         for (name, part) in [
             ("AWS::AccountId", &mut arns.account),
@@ -58,14 +59,12 @@ impl Given {
     }
 }
 
-/// What cannot be made of a template.
+/// An error in a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
-    /// Where: `Resources/Orders/Properties/RoleArn`.
+    /// The place: `Resources/Orders/Properties/RoleArn`.
     pub(crate) path: String,
-    /// What is wrong.
     pub(crate) what: String,
-    /// What to do about it.
     pub(crate) remedy: String,
 }
 
@@ -74,7 +73,7 @@ impl Problem {
         Self { path: path.to_owned(), what: what.into(), remedy: remedy.into() }
     }
 
-    /// Only whoever deploys it knows the value.
+    /// The error for a value that only the user knows.
     fn unknown(path: &str, what: impl Into<String>, name: &str) -> Self {
         Self::new(path, what, format!("give its value with --parameter '{name}=VALUE'"))
     }
@@ -86,18 +85,17 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A template that was read.
+/// A parsed template.
 #[derive(Debug)]
 pub(crate) struct Template {
-    /// What it says.
     pub(crate) value: Value,
-    /// Members that it has twice: the last counts.
+    /// Duplicate members: the last counts.
     pub(crate) doubled: Vec<Diagnostic>,
 }
 
 /// The template in a text; `None`: it is something else, such as a definition.
 pub(crate) fn parse(source: &Source) -> Result<Option<Template>> {
-    // Every resource has a type that begins so, and hardly any definition says it.
+    // Every resource has a type with this prefix, and hardly any definition contains it.
     if !source.text.contains("AWS::") {
         return Ok(None);
     }
@@ -107,8 +105,7 @@ pub(crate) fn parse(source: &Source) -> Result<Option<Template>> {
     Ok((is_template && node.get("StartAt").is_none()).then(template))
 }
 
-/// The functions that have a short form in YAML, those that are not worked out here included: these are named in the
-/// complaint.
+/// The functions with a short form in YAML, including unsupported ones, which get an error message.
 const SHORT: &[&str] = &[
     "And",
     "Base64",
@@ -138,7 +135,7 @@ fn member(tag: &str) -> Option<String> {
     }
 }
 
-/// What a template has; what is wrong with it is one error. Definitions in files are looked for beside it.
+/// The contents of a template; all mistakes are one error. Definition files are looked up beside it.
 pub(crate) fn read(template: &Template, given: &Given, file: &Path) -> Result<Found> {
     let folder = file.parent().unwrap_or(Path::new(""));
     // Whatever is wrong with a file, the template cannot be used without it, and the problem names it.

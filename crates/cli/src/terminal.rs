@@ -1,4 +1,4 @@
-//! What stands between us and a person: colours where they are wanted, and pipes that may close.
+//! Output for people: colours where they are wanted, and pipes that may close.
 
 use anyhow::{Context, Result};
 use std::io::{self, IsTerminal, Write};
@@ -37,7 +37,7 @@ impl Paint {
     }
 }
 
-/// Where something is shown.
+/// The output stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Out {
     Stdout,
@@ -45,13 +45,13 @@ pub(crate) enum Out {
 }
 
 impl Out {
-    /// How to write there: in colour on a terminal, unless `NO_COLOR` asks for none.
+    /// The colours for it: on a terminal, unless `NO_COLOR` is set.
     pub(crate) fn paint(self) -> Paint {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Paint(self.is_lively() && !refused)
     }
 
-    /// Whether it is a terminal on which lines can be drawn again.
+    /// Whether it is a terminal on which lines can be redrawn.
     pub(crate) fn is_lively(self) -> bool {
         let is_terminal = match self {
             Self::Stdout => io::stdout().is_terminal(),
@@ -72,17 +72,17 @@ impl Out {
     }
 }
 
-/// How to write to stderr.
+/// The colours for stderr.
 pub(crate) fn stderr_paint() -> Paint {
     Out::Stderr.paint()
 }
 
-/// Writes to stdout. A reader that has gone away, as `head` does, is no error.
+/// Writes to stdout. A closed pipe, as of `head`, is no error.
 pub(crate) fn print(bytes: &[u8]) -> Result<()> {
     print_while_read(bytes).map(drop)
 }
 
-/// The same for one who would go on writing; `false`: nobody reads any more.
+/// The same for continued output; `false`: the reader is gone.
 pub(crate) fn print_while_read(bytes: &[u8]) -> Result<bool> {
     match Out::Stdout.write(bytes) {
         Ok(()) => Ok(true),
@@ -91,23 +91,23 @@ pub(crate) fn print_while_read(bytes: &[u8]) -> Result<bool> {
     }
 }
 
-/// Tells a person something on stderr, beside the answer.
+/// Prints a message for people on stderr, beside the answer.
 pub(crate) fn tell(text: &str) {
-    // Nobody is left to tell if stderr is gone.
+    // If stderr is gone too, there is no place for the message.
     let _ = writeln!(io::stderr(), "{}", harmless(text));
 }
 
-/// Asks a person something, on the line on which the answer is written.
+/// Prints a question, without a line end.
 pub(crate) fn ask(text: &str) {
     let _ = write!(io::stderr(), "{}", harmless(text));
 }
 
-/// Tells what went wrong.
+/// Prints an error.
 pub(crate) fn complain(text: &str) {
     let _ = writeln!(io::stderr(), "{} {}", stderr_paint().bold_red("error:"), harmless(text));
 }
 
-/// Text from outside, made safe to show: control characters could move the cursor or change colours.
+/// Text from outside, made safe to print: control characters could move the cursor or change colours.
 pub(crate) fn harmless(text: &str) -> String {
     text.chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect()
 }

@@ -1,7 +1,7 @@
-//! `perdura token`: who may come in.
+//! `perdura token`: creates, lists and revokes tokens.
 //!
-//! A token is made in this process and printed once. What goes through the socket and into the data is the hash of its
-//! secret.
+//! A token is created in this process and printed once. Only the hash of its secret goes through the socket and into
+//! the data.
 
 use crate::arguments::{
     TokenArguments, TokenCommand, TokenCreateArguments, TokenListArguments, TokenRevokeArguments,
@@ -15,7 +15,7 @@ use perdura_server::who::token::{Token, make};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
-/// Does what was asked for.
+/// Runs the subcommand.
 pub(crate) fn token(arguments: &TokenArguments) -> Result<ExitCode> {
     match &arguments.command {
         TokenCommand::Create(arguments) => create(arguments),
@@ -99,7 +99,7 @@ fn told(answer: Answer) -> Result<Token> {
     }
 }
 
-/// What may be shown of one: all but the hash.
+/// The visible part of a token: everything except the hash.
 fn shown(token: &Token) -> Value {
     let mut shown = json!(token);
     if let Value::Object(members) = &mut shown {

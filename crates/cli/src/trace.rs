@@ -1,4 +1,4 @@
-//! `perdura trace`: the whole story of a key.
+//! `perdura trace`: everything that happened under a key.
 
 use crate::arguments::TraceArguments;
 use crate::{duration, table, terminal};
@@ -7,7 +7,7 @@ use perdura_engine::Fault;
 use perdura_server::control::{Answer, Request, TraceBy, Traced, TracedStart, TracedStep, ledger_word};
 use std::process::ExitCode;
 
-/// Tells the story.
+/// Prints the trace.
 pub(crate) fn trace(arguments: &TraceArguments) -> Result<ExitCode> {
     let request = Request::Trace { key: arguments.key.clone() };
     let Answer::Trace(traced) = arguments.data.reach()?.ask(request)? else {
@@ -109,7 +109,7 @@ fn why(fault: &Fault) -> String {
     first_line(&parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": "))
 }
 
-/// What fits a line of a table.
+/// The part of a text that fits a table.
 fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().chars().take(200).collect()
 }

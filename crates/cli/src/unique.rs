@@ -1,4 +1,4 @@
-//! Names and keys that nobody else has.
+//! Unique names and keys.
 
 use anyhow::{Context, Result};
 use uuid::{Builder, Uuid};

@@ -1,4 +1,4 @@
-//! `perdura validate`: everything that is wrong with definitions.
+//! `perdura validate`: all mistakes in definitions.
 
 use crate::REFUSED;
 use crate::arguments::{ReadingArguments, ValidateArguments};
@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Reads each file and tells what is wrong. A file that cannot be read does not hide the others.
+/// Reads each file and prints its mistakes. A file that cannot be read does not hide the others.
 pub(crate) fn validate(arguments: &ValidateArguments) -> Result<ExitCode> {
     let reading = arguments.reading.settled()?;
     let paint = terminal::stderr_paint();
@@ -50,8 +50,8 @@ pub(crate) fn validate(arguments: &ValidateArguments) -> Result<ExitCode> {
     })
 }
 
-/// Reads a file, which may be a template of several machines, with what of it cannot be run under its configuration.
-/// Which functions and services there are is known only where there is a configuration.
+/// Reads a file, which may be a template of several machines, and finds the states that cannot run under its
+/// configuration. Functions and services are only checked if there is a configuration.
 fn open(path: &Path, arguments: &ValidateArguments, reading: ReadingArguments) -> Result<Vec<Definition>> {
     let source = document::read_text(path, BYTES_MAX)?;
     let mut definitions = match template::parse(&source)? {

@@ -1,8 +1,8 @@
-//! `perdura watch`: what happens, while it happens.
+//! `perdura watch`: shows executions while they run.
 //!
-//! One execution is followed by its record, as `perdura run --data` follows its own, so that both tell the same story.
-//! Where a server elsewhere tells events only, those are what is told; see [`events`].
-//! All of them are followed by looking at how each stands; see [`all`].
+//! One execution is shown from its Turns, as `perdura run --data` shows its own, so both show the same. If a server
+//! elsewhere has only events, they are shown instead; see [`events`]. All executions are shown by comparing their
+//! states at intervals; see [`all`].
 
 mod all;
 mod events;
@@ -26,10 +26,10 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-/// How often is looked for what has happened.
+/// The pause between two looks.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// Watches.
+/// Shows one execution or all.
 pub(crate) fn watch(arguments: &WatchArguments) -> Result<ExitCode> {
     let mut data = arguments.data.reach()?;
     let Some(which) = &arguments.execution else {
@@ -69,7 +69,7 @@ fn show(data: &mut Data, which: &str) -> Result<Shown> {
     }
 }
 
-/// Prints a line for each event that has one, until the end, or until nobody reads any more: `false`.
+/// Prints a line for each event that has one, until the end, or until the output is closed: `false`.
 fn follow(data: &mut Data, id: &str, mut line: impl FnMut(&Payload) -> Option<String>) -> Result<bool> {
     let (mut next, mut has_ended, mut idle, mut bell) = (1, false, 0, None);
     loop {
@@ -98,7 +98,7 @@ fn follow(data: &mut Data, id: &str, mut line: impl FnMut(&Payload) -> Option<St
     }
 }
 
-/// The story, with a picture of what is under way where there is room for one.
+/// The progress, with a picture if there is room for one.
 struct Picture {
     progress: Progress,
     clock: RealClock,
@@ -113,7 +113,7 @@ impl Picture {
         Self { progress, clock: RealClock::default(), next: 1, has_ended: false, last_at: began_at }
     }
 
-    /// Until the end, or until nobody reads any more: `false`.
+    /// Until the end, or until the output is closed: `false`.
     fn follow(&mut self, data: &mut Data, id: &str) -> Result<bool> {
         let mut bell = None;
         loop {

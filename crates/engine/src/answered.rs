@@ -1,7 +1,7 @@
-//! What came of a task whose token is in somebody's hands, as the Turns of its execution tell.
+//! The answer to a task with a token, from the Turns of its execution.
 //!
-//! An execution forgets a task when it goes on. A worker that did not hear our answer says the same again, and must
-//! be told that all is well; one that says something else must not.
+//! An execution forgets a task when it goes on. A worker that did not get our reply repeats its answer, and must get a
+//! success; a worker with another answer must not.
 
 use crate::event::{EventKind, Fault};
 use crate::id::{Secret, TaskToken};
@@ -9,32 +9,31 @@ use crate::input::Outcome;
 use crate::turn::Turn;
 use perdura_asl::json::Payload;
 
-/// What is known of one task.
+/// The state of a task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answered {
     /// No task ever had this token.
     Never,
-    /// It was handed out, and nobody has answered.
+    /// It was handed out, and not answered.
     Open,
     /// Done.
     Succeeded(Payload),
-    /// Its attempt failed: by its worker's word, or given up.
+    /// Its attempt failed: its worker said so, or it was given up.
     Failed {
         /// Error and cause.
         fault: Fault,
-        /// The step has moved on: no later attempt speaks for this task.
+        /// The step has moved on: no later attempt answers for this task.
         round_over: bool,
     },
 }
 
 impl Answered {
-    /// Looks through the Turns of the token's execution.
+    /// Searches the Turns of the token's execution.
     pub fn find<'t>(token: &TaskToken, turns: impl IntoIterator<Item = &'t Turn>) -> Self {
         turns.into_iter().fold(Self::Never, |known, turn| known.and_then(token, turn))
     }
 
-    /// With one more Turn. That the task was done holds for every attempt of its round; that it failed, for the one
-    /// attempt that did.
+    /// Adds one more Turn. A success holds for every attempt of its round; a failure only for its own attempt.
     #[must_use]
     pub fn and_then(mut self, token: &TaskToken, turn: &Turn) -> Self {
         for event in turn.events().filter(|event| event.strand == token.strand) {
@@ -66,13 +65,13 @@ impl Answered {
         let is_of_the_round = scheduled.is_some_and(|secret| secret.is_of_the_round_of(own));
         match self {
             Self::Open => Self::Failed { fault: Fault::default(), round_over: !is_of_the_round },
-            // A step can go back to a round.
+            // A step can return to a round.
             Self::Failed { fault, .. } => Self::Failed { fault, round_over: !is_of_the_round },
             Self::Never | Self::Succeeded(_) => self,
         }
     }
 
-    /// Whether this outcome says what was said before.
+    /// Whether this outcome equals the earlier one.
     pub fn is(&self, outcome: &Outcome) -> bool {
         match (self, outcome) {
             (Self::Succeeded(known), Outcome::Succeeded { output }) => known.value() == output.value(),

@@ -1,4 +1,4 @@
-//! The fold: what each record changes. Deciding and recovering use the same lines.
+//! The fold: the change of each record. Deciding and recovering use the same code.
 
 use crate::draft::Draft;
 use crate::event::{Event, EventKind, Fault, TaskFamily};
@@ -14,7 +14,7 @@ use perdura_asl::machine::{FlowIx, Kind, Machine};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Whatever an execution is, a record of it applies: records were decided on it.
+/// Applies a record, in any state: records were decided on this execution.
 pub(crate) fn apply(table: &mut Draft<'_>, record: &Record) {
     match record {
         Record::Event(event) => apply_event(table, event),
@@ -153,7 +153,7 @@ fn apply_event(table: &mut Draft<'_>, event: &Event) {
         }
         EventKind::TaskNotStarted { .. } => mark_failed(step, Certainty::NotSent),
         EventKind::TaskTimedOut { .. } => mark_failed(step, step.standing.unanswered()),
-        // Answered: whatever follows, there is nothing to wait for or to cancel.
+        // Answered: in any case nothing is left to wait for or to cancel.
         EventKind::TaskSucceeded { output, .. } => {
             step.standing = Standing::Ready;
             step.result = Some(output.clone());
@@ -180,8 +180,8 @@ fn apply_event(table: &mut Draft<'_>, event: &Event) {
     }
 }
 
-/// The attempt failed. What it says of itself replaces nothing that is known of earlier ones, unless the receiver
-/// has refused the key, and so all that came under it.
+/// The attempt failed. Its certainty does not replace the doubt of earlier attempts, unless the receiver has refused
+/// the key, and so all attempts under it.
 fn mark_failed(step: &mut Step, certainty: Certainty) {
     if certainty != Certainty::NotSent {
         step.has_gone_out();
@@ -190,12 +190,12 @@ fn mark_failed(step: &mut Step, certainty: Certainty) {
     if let Some(sent) = &mut step.sent {
         sent.submitted |= submitted;
         sent.failed = Some(certainty);
-        // Where somebody has said that it was done, another one's refusal does not undo it.
+        // If one worker said that it was done, the refusal of another does not undo that.
         sent.doubt &= certainty != Certainty::Refused || sent.said_done;
     }
 }
 
-/// The step of a strand, if it is the one that a key is of, in whichever round.
+/// The step of a strand, if the key belongs to it, in any round.
 fn step_under<'d>(table: &'d mut Draft<'_>, id: StrandId, key: &EffectKey) -> Option<&'d mut Step> {
     let state = table.peek(id)?.step.as_ref()?.state;
     let visit = table.visits(id, state);
@@ -205,17 +205,17 @@ fn step_under<'d>(table: &'d mut Draft<'_>, id: StrandId, key: &EffectKey) -> Op
     strand.step.as_mut().filter(|_| is_its)
 }
 
-/// A key that had failed is in doubt after all, and its step may be in a later round.
+/// A failed key is in doubt after all, and its step may be in a later round.
 fn contradict(table: &mut Draft<'_>, id: StrandId, key: &EffectKey) {
     let has_ended = table.core().status.is_ended();
     let Some(step) = step_under(table, id, key) else { return kept::contradict(table, key) };
     let Some(sent) = &mut step.sent else { return };
     sent.contradict(step.aside.as_deref_mut(), key.round(), has_ended);
-    // Nothing is to go out under another key.
+    // Nothing may go out under another key.
     step.round = sent.round;
 }
 
-/// Somebody says that the round was performed in which the step still is, after it was given up.
+/// A late success says that the step's current round was performed.
 fn say_done(table: &mut Draft<'_>, id: StrandId, key: &EffectKey) {
     let sent = step_under(table, id, key).and_then(|step| step.sent.as_mut());
     if let Some(sent) = sent.filter(|sent| sent.round == key.round() && sent.is_in_doubt()) {
@@ -223,7 +223,7 @@ fn say_done(table: &mut Draft<'_>, id: StrandId, key: &EffectKey) {
     }
 }
 
-/// The attempt may have been performed, and another may follow that is not told apart from it.
+/// The attempt may have been performed, and the next one may have the same key.
 fn mark_doubted(table: &mut Draft<'_>, strand: StrandId) {
     let step = table.strand(strand).and_then(|strand| strand.step.as_mut());
     let Some(step) = step else { return };
@@ -246,7 +246,7 @@ fn start(table: &mut Draft<'_>, event: &Event) {
     table.put_strand(StrandId::TOP, top);
 }
 
-/// How long the execution may take: what its machine says of itself, within what the limits allow.
+/// The time limit of the execution: its machine's own, within the limits.
 fn timeout_seconds(table: &Draft<'_>) -> Option<u64> {
     let identity = &table.base.identity;
     let own = table.base.machine.timeout_seconds.filter(|_| identity.flow == Machine::TOP);
@@ -265,8 +265,8 @@ fn new_strand(parent: Option<(StrandId, u32)>, flow: FlowIx, place: Arc<str>, in
     Strand { parent, flow, place, input, variables: Arc::default(), last: Seq(0), step: None }
 }
 
-/// Every unfinished strand goes on where it failed or was stopped. Retries count anew; a round whose
-/// outcome is unknown stays, a refused one moves on.
+/// Every unfinished strand continues where it failed or was stopped. Retries count anew; a round with an unknown
+/// outcome stays, a refused one moves on.
 fn redrive(table: &mut Draft<'_>, event: &Event, count: u32, token: Option<&Arc<str>>) {
     let timeout = timeout_seconds(table);
     let core = table.core();
@@ -299,12 +299,12 @@ fn redrive(table: &mut Draft<'_>, event: &Event, count: u32, token: Option<&Arc<
                     }
                 }
                 match &mut step.standing {
-                    // What is joined was too large: all of it runs again.
+                    // The joined results were too large: all of them run again.
                     Standing::Fanning(run) if too_large && run.live.is_empty() => {
                         step.standing = Standing::Ready;
                         let state = step.state;
                         table.drop_results(id);
-                        // Nothing of it failed, so this is another visit, with keys of its own.
+                        // Nothing in it failed, so this is another visit, with keys of its own.
                         table.count_visit(id, state);
                         kept::forget(table, id);
                         true
@@ -439,7 +439,7 @@ fn apply_note(table: &mut Draft<'_>, note: &Note) {
         Note::Ledger { strand, key, status: LedgerStatus::Failed } => {
             let step = table.strand(*strand).and_then(|strand| strand.step.as_mut());
             let secret = step.and_then(|step| step.sent.as_mut()).and_then(|sent| {
-                // Called off before it left, or before a worker took it.
+                // Cancelled before it left, or before a worker took it.
                 sent.failed.get_or_insert(Certainty::NotSent);
                 sent.secret
             });
@@ -476,7 +476,7 @@ fn drop_children(table: &mut Draft<'_>, parent: StrandId) {
 }
 
 impl EventKind {
-    /// Whether the next event of the strand follows from this one. Where Step Functions does not chain, neither do we.
+    /// Whether the strand's next event follows from this one. Where Step Functions does not link events, neither do we.
     fn leads_on(&self) -> bool {
         !matches!(
             self,
@@ -497,7 +497,7 @@ fn run_of<'t>(table: &'t mut Draft<'_>, strand: StrandId) -> Option<&'t mut Run>
     }
 }
 
-/// A strand is gone; what another run needs of it is kept.
+/// Removes a strand, and keeps the data that another run needs.
 fn drop_strand(table: &mut Draft<'_>, strand: StrandId) {
     kept::keep(table, strand);
     kept::forget(table, strand);
@@ -505,7 +505,7 @@ fn drop_strand(table: &mut Draft<'_>, strand: StrandId) {
     table.core().ready.remove(&strand);
 }
 
-/// Drops the branches of a strand's Parallel or Map, and theirs, but for those that are held and those around them.
+/// Removes the branches of a strand's Parallel or Map, and theirs, except held ones and those around them.
 fn keep_held(table: &mut Draft<'_>, parent: StrandId) {
     let Some(run) = run_of(table, parent) else { return };
     let children: Vec<(u32, StrandId)> = run.live.iter().map(|(index, child)| (*index, *child)).collect();
@@ -526,8 +526,8 @@ fn keep_held(table: &mut Draft<'_>, parent: StrandId) {
     }
 }
 
-/// A held strand goes no further, and neither do those around it that had only this one left, up to the Parallel or
-/// Map that waits.
+/// A held strand goes no further, and neither do the strands around it that had only this one left, up to the waiting
+/// Parallel or Map.
 fn settle(table: &mut Draft<'_>, strand: StrandId) {
     let Some((parent, index)) = table.peek(strand).and_then(|strand| strand.parent) else { return };
     kept::forget(table, strand);
@@ -542,7 +542,7 @@ fn settle(table: &mut Draft<'_>, strand: StrandId) {
     }
 }
 
-/// The outermost Parallel or Map around a strand, or its own, that waits for what is held in it.
+/// The outermost Parallel or Map around a strand, or its own, that waits for held calls in it.
 pub(crate) fn waits(table: &Draft<'_>, strand: StrandId) -> Option<StrandId> {
     let mut found = None;
     let mut next = Some(strand);

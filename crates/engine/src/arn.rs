@@ -1,7 +1,7 @@
-//! The ARNs by which machines, executions and whatever belongs to them are known.
+//! The ARNs of machines, executions and their parts.
 //!
-//! They are built here and read here, so that what was built is read back as what it was. Reading is strict: nothing that
-//! is not an ARN of Step Functions passes, and of which partition, region and account it is, the caller compares.
+//! This module builds and parses them, so that a built ARN parses to the same parts. Parsing is strict: it accepts only
+//! ARNs of Step Functions. The caller compares partition, region and account.
 
 use perdura_asl::machine::MachineType;
 use uuid::Uuid;
@@ -23,18 +23,18 @@ impl Default for Arns {
     }
 }
 
-/// The names of which labels are made up.
+/// The namespace of generated labels.
 const LABELS: Uuid = Uuid::from_u128(0x2f4c_91d2_6d0b_4c5e_9a7e_5b1d_8f0c_3a61);
 
 /// The longest name of a machine, an execution or an activity, in characters.
 pub const NAME_MAX: usize = 80;
 
-/// Whether Step Functions takes this as the name of a machine, an execution or an activity.
+/// Whether Step Functions accepts this as the name of a machine, an execution or an activity.
 pub fn is_name(name: &str) -> bool {
     (1..=NAME_MAX).contains(&name.chars().count()) && name.chars().all(is_allowed_in_name)
 }
 
-/// What Step Functions allows in names.
+/// Whether Step Functions allows this character in names.
 pub fn is_allowed_in_name(char: char) -> bool {
     !char.is_whitespace() && !char.is_control() && !"<>{}[]?*\"#%\\^|~`$&,;:/".contains(char)
 }
@@ -53,7 +53,7 @@ impl Arns {
         self.states(&["stateMachine:", name])
     }
 
-    /// The machine that a Map Run's children run: a part of another.
+    /// The ARN of the machine that a Map Run's children run: a part of another machine.
     pub fn labelled(&self, machine: &str, label: &str) -> String {
         self.states(&["stateMachine:", machine, "/", label])
     }
@@ -78,7 +78,7 @@ impl Arns {
         self.states(&["activity:", name])
     }
 
-    /// The role of those for whom none was named.
+    /// The default role.
     pub fn default_role(&self) -> String {
         format!("arn:{}:iam::{}:role/perdura", self.partition, self.account)
     }
@@ -92,7 +92,7 @@ impl Arns {
     }
 }
 
-/// An ARN of Step Functions, taken apart.
+/// A parsed ARN of Step Functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arn<'a> {
     /// `aws`
@@ -101,11 +101,11 @@ pub struct Arn<'a> {
     pub region: &'a str,
     /// `123456789012`
     pub account: &'a str,
-    /// What it names.
+    /// The named thing.
     pub named: Named<'a>,
 }
 
-/// What an ARN names.
+/// The kinds of things with ARNs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named<'a> {
     /// A machine.
@@ -114,10 +114,10 @@ pub enum Named<'a> {
     Qualified {
         /// The machine's name.
         name: &'a str,
-        /// A number, or an alias's name.
+        /// A version's number, or an alias's name.
         qualifier: &'a str,
     },
-    /// What a Map Run's children run.
+    /// The part of a machine that a Map Run's children run.
     Labelled {
         /// The machine's name.
         name: &'a str,
@@ -138,7 +138,7 @@ pub enum Named<'a> {
         machine: &'a str,
         /// The Map's label, of a child of a Map Run.
         label: Option<&'a str>,
-        /// Its name, which is not its own.
+        /// Its name; several executions may have the same.
         name: &'a str,
         id: &'a str,
     },
@@ -154,21 +154,21 @@ pub enum Named<'a> {
     Activity { name: &'a str },
 }
 
-/// Why a text is no ARN of Step Functions.
+/// Why a text is not an ARN of Step Functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArnError {
-    /// It does not begin as ARNs do, or has too few parts.
+    /// It lacks the prefix of ARNs, or has too few parts.
     NoArn,
     /// It belongs to another service.
     OtherService,
     /// Step Functions has nothing of this kind.
     UnknownKind,
-    /// A name in it is missing, too long, or has characters that names do not have.
+    /// A name in it is missing, too long, or has invalid characters.
     BadName,
 }
 
 impl<'a> Arn<'a> {
-    /// Takes it apart.
+    /// Parses an ARN.
     pub fn parse(arn: &'a str) -> Result<Self, ArnError> {
         let mut parts = arn.splitn(7, ':');
         let mut next = || parts.next().ok_or(ArnError::NoArn);
@@ -227,7 +227,7 @@ fn checked(name: &str) -> Result<&str, ArnError> {
     if is_name(name) { Ok(name) } else { Err(ArnError::BadName) }
 }
 
-/// A machine's name, and the label of a Map in it, behind those of the Maps around it.
+/// A machine's name, and the label of a Map in it, after those of the Maps around it.
 fn part_of(machine: &str) -> Result<(&str, Option<&str>), ArnError> {
     match machine.split_once('/') {
         None => Ok((checked(machine)?, None)),
@@ -243,18 +243,18 @@ pub(crate) fn map_run(machine_arn: &str, label: &str, unique: Uuid) -> String {
     format!("{}/{label}:{unique}", machine_arn.replacen(":stateMachine:", ":mapRun:", 1))
 }
 
-/// The label of a Map that has none in its definition: a UUID, which is the same in all executions of the machine.
+/// The label of a Map without one in its definition: a UUID, the same in all executions of the machine.
 pub(crate) fn made_up_label(machine_arn: &str, state: &str) -> Uuid {
     Uuid::new_v5(&LABELS, format!("{machine_arn}/{state}").as_bytes())
 }
 
-/// The chance from which a Map Run's ARN was made.
+/// The random bits of a Map Run's ARN.
 pub(crate) fn map_run_bits(arn: &str) -> u128 {
     let unique = arn.rsplit(':').next().unwrap_or_default();
     uuid::Uuid::parse_str(unique).map_or(0, |unique| unique.as_u128())
 }
 
-/// The region in an ARN, where it has one.
+/// The region in an ARN, if it has one.
 pub(crate) fn region(arn: &str) -> &str {
     arn.split(':').nth(3).unwrap_or_default()
 }

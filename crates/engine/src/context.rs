@@ -8,19 +8,19 @@ use perdura_asl::json::{Map, Value};
 use perdura_asl::machine::{Kind, MachineType, State};
 use perdura_asl::scope::Context;
 
-/// What the context object is made of; built only when somebody asks.
+/// The parts of the context object, which is built only when it is read.
 pub(crate) struct StepContext<'a> {
     pub(crate) identity: &'a Identity,
     pub(crate) core: &'a Core,
     pub(crate) state: &'a State,
     pub(crate) step: &'a Step,
-    /// Made only when it is read.
+    /// Computed only when it is read.
     pub(crate) key: &'a dyn Fn() -> Option<EffectKey>,
     pub(crate) token: Option<TaskToken>,
     pub(crate) item: Option<MapItem>,
 }
 
-/// The item that an `ItemSelector` looks at.
+/// The item for an `ItemSelector`.
 #[derive(Clone, Debug)]
 pub(crate) struct MapItem {
     pub(crate) index: u64,

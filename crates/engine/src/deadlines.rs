@@ -1,4 +1,4 @@
-//! Who wants to be woken when, by each of the two clocks.
+//! The wake-up times of strands, by each of the two clocks.
 
 use crate::id::{Moment, StrandId, Timestamp, Wake};
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ pub(crate) struct Deadlines {
 }
 
 impl Deadlines {
-    /// A strand wants to be woken at another time.
+    /// Replaces a strand's wake-up time.
     pub(crate) fn replace(&mut self, id: StrandId, before: Wake, after: Wake) {
         if before == after {
             return;
@@ -26,14 +26,14 @@ impl Deadlines {
         }
     }
 
-    /// The earliest of those that are asked for.
+    /// The earliest time of the selected strands.
     pub(crate) fn first(&self, which: impl Fn(StrandId) -> bool) -> Wake {
         let first =
             |set: &BTreeSet<(Timestamp, StrandId)>| set.iter().find(|(_, id)| which(*id)).map(|(at, _)| *at);
         Wake { steady: first(&self.steady), wall: first(&self.wall) }
     }
 
-    /// Whose time has come, in the order of their times.
+    /// The strands whose time has come, in the order of their times.
     pub(crate) fn due(&self, moment: &Moment) -> Vec<StrandId> {
         let until = |set: &BTreeSet<(Timestamp, StrandId)>, now: Timestamp| {
             set.iter().take_while(|(at, _)| *at <= now).copied().collect::<Vec<_>>()

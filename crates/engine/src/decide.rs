@@ -1,7 +1,8 @@
-//! What follows from an input: the one match over (where we stand, what arrived).
+//! Decides what follows from an input: the one match over (current state, input).
 //!
 //! Pure states between two Effects belong to the same Turn, up to a bound on states, bytes and work; then the Turn is
-//! committed and [`Effect::Continue`] asks for the next, so that an endless loop can be stopped and starves nobody.
+//! committed and [`Effect::Continue`] asks for the next, so that an endless loop can be stopped and starves no
+//! execution.
 
 mod alone;
 mod branches;
@@ -35,35 +36,35 @@ use std::sync::Arc;
 use alone::after_of;
 pub(crate) use alone::{Alone, decide_alone};
 
-/// What follows from an input: records to commit, and effects that may leave once they are.
+/// The decision on an input: records to commit, and effects that may leave after the commit.
 #[derive(Debug)]
 pub struct Decision {
-    /// To be committed, all or nothing.
+    /// The records to commit, all or nothing.
     pub turn: Turn,
-    /// To be performed after the commit.
+    /// The effects to perform after the commit.
     pub effects: Vec<Effect>,
-    /// Why an input to an execution that has ended changed nothing. Nothing is recorded of it.
+    /// Why an input to an ended execution changed nothing. It is not recorded.
     pub ignored: Option<Arc<str>>,
-    /// How much work deciding took, in the units of [`TURN_WORK_MAX`](crate::TURN_WORK_MAX).
+    /// The work of deciding, in the units of [`TURN_WORK_MAX`](crate::TURN_WORK_MAX).
     pub work: u64,
     changes: Changes,
 }
 
 impl Execution {
-    /// The Turn is on disk: the execution moves on, and the effects may leave.
+    /// The Turn is on disk: applies it, and returns the effects, which may leave now.
     pub fn commit(&mut self, decision: Decision) -> Vec<Effect> {
         self.install(decision.changes);
         decision.effects
     }
 }
 
-/// Decides. Total: an input that does not fit changes nothing and is noted.
+/// Decides. Total: an input that does not fit changes nothing and is recorded as ignored.
 pub fn decide(execution: &Execution, input: &Input, moment: &Moment) -> Decision {
     Turning::new(execution, moment, None).decide(input)
 }
 
-/// The same in a process that is about to end: nothing is begun outside, and nothing is taken up again. A strand that
-/// comes to a call stands before it, and [`Effect::Continue`] is for the next process to follow.
+/// The same in a process that is about to end: it begins no effects, and resumes nothing. A strand that comes to a call
+/// stops before it, and [`Effect::Continue`] is for the next process.
 pub fn decide_before_calls(execution: &Execution, input: &Input, moment: &Moment) -> Decision {
     let mut turning = Turning::new(execution, moment, None);
     turning.begins_calls = false;
@@ -85,30 +86,30 @@ pub fn resume_beside(execution: &Execution, live: &BTreeSet<LiveCall>, moment: &
     turning.decide(&Input::Resume)
 }
 
-/// One attempt of a call that a process makes.
+/// One attempt of a call that this process makes.
 pub type LiveCall = (StrandId, EffectKey, Attempt);
 
-/// A Turn in the making.
+/// A Turn under construction.
 struct Turning<'e> {
     draft: Draft<'e>,
     turn: Turn,
     effects: Vec<Effect>,
     dice: Dice,
-    /// What the clocks say.
+    /// The clocks and the entropy of the Turn.
     moment: Moment,
-    /// When this happens: by the wall clock, but never before what happened already.
+    /// The time of the Turn: the wall clock, but never before earlier events.
     now: Timestamp,
     states: u32,
     bytes: usize,
-    /// How much work expressions may take together, from one [`Turning::allow`] to the next.
+    /// The work limit of expressions, from one [`Turning::allow`] to the next.
     allowance: u64,
-    /// Whose calls leave with this Turn.
+    /// Strands whose calls leave with this Turn.
     called: BTreeSet<StrandId>,
-    /// Whose calls were cancelled in this Turn.
+    /// Strands whose calls were cancelled in this Turn.
     cancelled: BTreeSet<StrandId>,
-    /// Present: the execution only tries one state out.
+    /// Present in a trial of one state.
     trial: Option<&'e Trial>,
-    /// Why the input changed nothing, where that is not recorded.
+    /// Why the input changed nothing, if that is not recorded.
     ignored: Option<Arc<str>>,
     /// Calls and Map Runs may begin.
     begins_calls: bool,
@@ -123,7 +124,7 @@ impl<'e> Turning<'e> {
         let now = moment.now.max(execution.core.at);
         let turning = Self {
             draft: Draft::new(execution),
-            // Room for a Task that ends and the next one, which is what most Turns are.
+            // Capacity for a Task that ends and the next one, which is most Turns.
             turn: Turn { records: Vec::with_capacity(8) },
             effects: Vec::with_capacity(2),
             dice: Dice::new(now.0, moment.entropy),
@@ -177,7 +178,7 @@ impl Turning<'_> {
         self.decision()
     }
 
-    /// Shows a value to whoever tries the state out.
+    /// Records a value for a trial.
     fn see(&self, stage: Stage, value: &Payload) {
         if let Some(trial) = self.trial {
             trial.see(stage, value.clone());
@@ -219,12 +220,12 @@ impl Turning<'_> {
         self.draft.base.machine.clone()
     }
 
-    /// A strand that is known to be there.
+    /// A strand that must exist.
     fn strand(&self, id: StrandId) -> &Strand {
         self.draft.peek(id).expect("a strand that is being decided on is there")
     }
 
-    /// A strand's step that is known to be there.
+    /// A strand's step, which must exist.
     fn step(&self, id: StrandId) -> &Step {
         self.strand(id).step.as_ref().expect("a strand that is being decided on has a step")
     }
@@ -244,7 +245,7 @@ impl Turning<'_> {
         self.draft.record(&mut self.turn, Record::Note(note));
     }
 
-    /// The input changes nothing. One that has ended does not grow by what is said to it.
+    /// The input changes nothing. An ended execution does not grow by such inputs.
     fn ignore(&mut self, reason: &str) {
         if self.draft.base.is_ended() {
             self.ignored = Some(reason.into());
@@ -282,7 +283,7 @@ impl Turning<'_> {
         self.emit(strand, kind);
     }
 
-    /// Gives `look` a scope in which expressions of the strand's step can be evaluated.
+    /// Calls `look` with a scope in which expressions of the strand's step can be evaluated.
     fn with_scope<R>(&self, id: StrandId, seen: &Seen<'_>, look: impl FnOnce(&Scope<'_>) -> R) -> R {
         let machine = self.machine();
         let strand = self.strand(id);
@@ -321,7 +322,7 @@ impl Turning<'_> {
     }
 }
 
-/// Chains scopes from the outermost, which stands last, to the innermost.
+/// Links scopes from the outermost, which is last, to the innermost.
 fn nest<R>(
     maps: &[Arc<BTreeMap<Arc<str>, Payload>>],
     outer: Option<&Variables<'_>>,
@@ -336,7 +337,7 @@ fn nest<R>(
     }
 }
 
-/// What an expression sees besides the variables and the context object.
+/// The values that an expression sees besides the variables and the context object.
 struct Seen<'a> {
     /// `$`
     input: &'a Value,
@@ -349,7 +350,7 @@ struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    /// `$` alone, and `$states.input`.
+    /// Only `$`, and `$states.input`.
     fn input(input: &'a Value) -> Self {
         Self { input, states: States { input: Some(input), ..States::default() }, item: None, secret: None }
     }

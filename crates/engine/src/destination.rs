@@ -1,6 +1,6 @@
-//! Policies of those who are called. They stand beside definitions, never in them.
+//! Policies of receivers. They are beside definitions, never in them.
 //!
-//! Only deciding asks; what follows from the answer is recorded, so a changed policy changes nothing of the past.
+//! Only deciding reads them; its results are recorded, so a changed policy changes nothing of the past.
 
 use crate::effect::Call;
 use crate::id::{ExecutionId, Timestamp};
@@ -11,13 +11,13 @@ use perdura_asl::resource::{Resource, Target};
 use std::fmt;
 use std::sync::Arc;
 
-/// Who is called, and what may be done there.
+/// The destinations of an execution, and their policies.
 pub trait Destinations: Send + Sync {
     /// The policy for one call.
     fn policy(&self, resource: &Resource, input: &Payload) -> Policy;
 
-    /// Whether somebody outside answers this call of an execution, although a node would see to it: a task for a worker, a
-    /// child. Mocks do.
+    /// Whether somebody outside answers this call, although a node would handle it: a task for a worker, a child. Mocks
+    /// do.
     fn stands_in(&self, _: &Identity, _: &Call) -> bool {
         false
     }
@@ -27,27 +27,27 @@ pub trait Destinations: Send + Sync {
         false
     }
 
-    /// Whether this process makes the calls of an execution that was there before it. Those of others stay as they are.
+    /// Whether this process makes the calls of an execution that existed before it. Those of others stay unchanged.
     fn performs_for(&self, _: ExecutionId) -> bool {
         true
     }
 
-    /// When all of this was restored from a backup: what became of the calls that were under way in it, nobody
-    /// knows, so they are held.
+    /// When all of this was restored from a backup. The outcome of calls that were under way then is unknown, so they
+    /// are held.
     fn restored_at(&self) -> Option<Timestamp> {
         None
     }
 }
 
-/// What may be done at a destination.
+/// The policy of a destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// What follows when nobody knows whether a call was performed.
+    /// What to do about an unknown outcome.
     pub uncertain: Uncertain,
     /// How long the receiver remembers a key, in milliseconds. A call is not repeated later than that.
     pub key_memory_ms: i64,
-    /// Names of errors by which the receiver says no: certainly nothing was done. An error with any other name may
-    /// come after the deed.
+    /// Names of errors by which the receiver refuses: certainly nothing was done. An error with any other name may come
+    /// after the effect.
     pub refused: Arc<[Arc<str>]>,
 }
 
@@ -59,18 +59,18 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// Whether an error of this name says that certainly nothing was done.
+    /// Whether an error with this name says that certainly nothing was done.
     pub fn refuses(&self, error: Option<&str>) -> bool {
         error.is_some_and(|error| self.refused.iter().any(|name| **name == *error))
     }
 
-    /// Whether the receiver knows its keys again, so that its refusal of one speaks for all that was sent under it.
+    /// Whether the receiver recognises its keys, so that its refusal of one covers all calls under it.
     pub(crate) fn honours_keys(&self) -> bool {
         self.uncertain == Uncertain::Retry
     }
 }
 
-/// What follows when nobody knows whether a call was performed.
+/// What to do about an unknown outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uncertain {
     /// The step failed; Retry repeats it under the same key, and a new process does so too.
@@ -79,7 +79,7 @@ pub enum Uncertain {
     Hold,
 }
 
-/// The policies of an execution; none: the default for all.
+/// The policies of an execution; `None`: the default for all.
 #[derive(Clone, Default)]
 pub(crate) struct Policies(pub(crate) Option<Arc<dyn Destinations>>);
 
@@ -94,7 +94,7 @@ impl Policies {
         policy
     }
 
-    /// Whether what is called is an activity that was deleted.
+    /// Whether the resource is an activity that was deleted.
     pub(crate) fn is_deleted(&self, resource: &Resource) -> bool {
         match (&self.0, &resource.target) {
             (Some(known), Target::Activity { name }) => known.is_deleted(name),
@@ -103,7 +103,7 @@ impl Policies {
         }
     }
 
-    /// Whether a call was first sent before the backup that all of this was restored from.
+    /// Whether a call was first sent before the backup that this was restored from.
     pub(crate) fn is_restored(&self, sent: &Sent) -> bool {
         let restored_at = self.0.as_ref().and_then(|known| known.restored_at());
         restored_at.is_some_and(|at| sent.at < at)

@@ -1,7 +1,7 @@
 //! The next state of an execution while its Turn is being decided.
 //!
-//! A draft looks through to the execution and copies only the strands that it touches, so a Turn costs
-//! what it changes, not what the execution holds. Nothing of it is seen until the Turn is committed.
+//! A draft reads from the execution and copies only the strands that it changes, so the cost of a Turn depends on its
+//! changes, not on the size of the execution. Nobody sees it until the Turn is committed.
 
 use crate::apply;
 use crate::execution::{Core, Execution, PerStrand};
@@ -20,11 +20,11 @@ pub(crate) struct Draft<'e> {
     pub(crate) changes: Changes,
 }
 
-/// What a Turn changes.
+/// The changes of a Turn.
 #[derive(Clone, Debug)]
 pub(crate) struct Changes {
     pub(crate) core: Core,
-    /// `None`: gone.
+    /// `None`: removed.
     strands: BTreeMap<StrandId, Option<Strand>>,
     results: Layer<u32, Payload>,
     visits: Layer<StateIx, u32>,
@@ -104,30 +104,30 @@ impl<'e> Draft<'e> {
         self.changes.visits.put(strand, state, count);
     }
 
-    /// What the run before left of the step at a place.
+    /// The previous run's record of the step at a place.
     pub(crate) fn kept(&self, keeper: StrandId, place: &Arc<str>) -> Option<&Kept> {
         self.changes.kept.get(&self.base.kept, keeper, place)
     }
 
-    /// The same, whichever strand keeps it.
+    /// The same, from any strand.
     pub(crate) fn kept_anywhere(&self, place: &Arc<str>) -> Option<(StrandId, &Kept)> {
         let keepers = self.base.kept.keys().chain(self.changes.kept.0.keys());
         keepers.copied().find_map(|keeper| Some((keeper, self.kept(keeper, place)?)))
     }
 
-    /// Whether a strand keeps anything of its branches' steps.
+    /// Whether a strand keeps records of its branches' steps.
     pub(crate) fn keeps(&self, keeper: StrandId) -> bool {
         self.base.kept.contains_key(&keeper) || self.changes.kept.0.contains_key(&keeper)
     }
 
-    /// Replaces what is kept of a place, and gives back what was.
+    /// Replaces the record of a place, and returns the old one.
     pub(crate) fn put_kept(&mut self, keeper: StrandId, place: Arc<str>, kept: Kept) -> Option<Kept> {
         let before = self.kept(keeper, &place).cloned();
         self.changes.kept.put(keeper, place, kept);
         before
     }
 
-    /// Drops all that a strand keeps, and gives it back.
+    /// Removes all records of a strand, and returns them.
     pub(crate) fn drop_kept(&mut self, keeper: StrandId) -> Vec<Kept> {
         let kept = self.changes.kept.all(&self.base.kept, keeper).into_values().cloned().collect();
         self.changes.kept.clear(&self.base.kept, keeper);
@@ -187,7 +187,7 @@ struct Layer<K, V>(BTreeMap<StrandId, Changed<K, V>>);
 
 #[derive(Clone, Debug)]
 struct Changed<K, V> {
-    /// The old entries are gone.
+    /// The old entries are removed.
     cleared: bool,
     new: BTreeMap<K, V>,
 }

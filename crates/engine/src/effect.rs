@@ -1,4 +1,4 @@
-//! What is to be done to the world, as data. Each leaves only after its Turn is committed.
+//! Effects on the world, as data. Each leaves only after its Turn is committed.
 
 use crate::arn;
 use crate::execution::Status;
@@ -12,24 +12,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// Something to do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Call a task.
     CallTask(Call),
-    /// This is on record already, and whoever waited for it is gone: wait again, for a worker to take an activity, for
-    /// the end of a job that was handed over. Nothing is made again.
+    /// Wait again for a call that is on record already, whose process is gone: for a worker to take an activity, or for
+    /// the end of a job that was handed over. The call is not repeated.
     AwaitTask(Call),
-    /// Nobody waits for this call any more: its token is void, and what can be stopped should be.
+    /// Cancel this call: its token is void, and the call is stopped where possible.
     CancelTask {
         /// The strand that called.
         strand: StrandId,
         key: EffectKey,
-        /// It is a job whose end was waited for, and the job is to be stopped.
+        /// It is a job whose end was waited for, and the job must be stopped.
         stops_job: bool,
     },
-    /// Send [`crate::Input::Timer`] when either clock comes to its time. It replaces every earlier one; one without
-    /// a time takes it back.
+    /// Send [`crate::Input::Timer`] when either clock reaches its time. It replaces every earlier timer; without times
+    /// it cancels it.
     SetTimer { wake: Wake },
     /// Start the children of a Distributed Map.
     StartMapRun(Box<MapRunOrder>),
@@ -42,48 +41,48 @@ pub enum Effect {
     },
     /// Send [`crate::Input::Continue`] soon: the Turn reached its bound.
     Continue,
-    /// Tell those who listen that the status changed.
+    /// Notify listeners that the status changed.
     Publish {
         /// The new status.
         status: Status,
     },
 }
 
-/// A call, complete: whoever performs it needs nothing else.
+/// A complete call: its performer needs nothing else.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
-    /// Who calls.
+    /// The calling strand.
     pub strand: StrandId,
-    /// Under which key. The same key always comes with the same input.
+    /// Its key. The same key always comes with the same input.
     pub key: EffectKey,
-    /// Which attempt under this key.
+    /// The attempt under this key.
     pub attempt: Attempt,
-    /// What is called.
+    /// The resource to call.
     pub resource: Resource,
     pub input: Payload,
-    /// To be handed over where the answer comes by token.
+    /// The token to hand over, if the answer comes by token.
     pub token: Option<TaskToken>,
     /// `Credentials`, evaluated.
     pub credentials: Option<Payload>,
-    /// How long it may take.
+    /// Its time limit.
     pub timeout_seconds: Option<u64>,
-    /// How long it may be silent.
+    /// Its heartbeat timeout.
     pub heartbeat_seconds: Option<u64>,
     /// An earlier attempt under the key is known to have begun a child or a job.
     pub submitted: bool,
 }
 
 impl Call {
-    /// Who answers this very attempt.
+    /// Addresses this attempt.
     pub fn by(&self) -> By {
         By::Key { strand: self.strand, key: self.key.clone(), attempt: Some(self.attempt) }
     }
 }
 
-/// A Distributed Map to be run: what its children are and how many at once.
+/// The order for a Distributed Map: its children, and how many at once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MapRunOrder {
-    /// Who waits for it.
+    /// The waiting strand.
     pub strand: StrandId,
     /// Children's ids follow from this key and their index.
     pub key: EffectKey,
@@ -98,7 +97,7 @@ pub struct MapRunOrder {
     pub execution_type: MachineType,
     /// When the run was taken up again, if it was: only children that did not succeed run, each once since then.
     pub redriven_at: Option<Timestamp>,
-    /// How often it was taken up again, as its history says.
+    /// How often it was taken up again, according to its history.
     pub redrives: u32,
     /// The state's input, after `InputPath`.
     pub input: Payload,
@@ -106,9 +105,9 @@ pub struct MapRunOrder {
     pub context: Value,
     /// The variables that the selector sees.
     pub variables: BTreeMap<Arc<str>, Payload>,
-    /// How much work the selector may take for one item.
+    /// The work limit of the selector for one item.
     pub item_work_max: u64,
-    /// The items, a list or an object, unless they are to be read from elsewhere.
+    /// The items, a list or an object, unless a reader reads them.
     pub items: Option<Payload>,
     /// `ItemReader`, evaluated: resource, arguments, configuration, and the most items.
     pub reader: Option<ReaderOrder>,
@@ -120,15 +119,15 @@ pub struct MapRunOrder {
     pub max_concurrency: u64,
     /// How many items may fail.
     pub tolerated_count: Option<u64>,
-    /// What share of items may fail, in percent.
+    /// The percentage of items that may fail.
     pub tolerated_percentage: Option<f64>,
 }
 
 impl MapRunOrder {
-    /// The time and the chance that its selector sees for one item, and the work it may take: the same whenever this
-    /// run is taken up.
+    /// The time, the randomness and the work limit of its selector for one item: the same whenever this run is taken
+    /// up.
     pub fn dice(&self, item: u64) -> Dice {
-        // Other throws than those of the order itself.
+        // Other random numbers than those of the order itself.
         let bits = (!arn::map_run_bits(&self.arn)).wrapping_add(u128::from(item));
         let dice = Dice::new(self.began_at.0, bits);
         dice.allow(self.item_work_max);
@@ -144,7 +143,7 @@ impl MapRunOrder {
 /// `ItemReader`, evaluated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReaderOrder {
-    /// What reads.
+    /// The resource that reads.
     pub resource: Resource,
     pub arguments: Payload,
     /// `ReaderConfig` as written.
@@ -160,14 +159,14 @@ pub struct BatcherOrder {
     pub max_items: Option<u64>,
     /// The most bytes in a batch.
     pub max_bytes: Option<u64>,
-    /// What every batch carries along.
+    /// The input that every batch has.
     pub input: Option<Payload>,
 }
 
 /// `ResultWriter`, evaluated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WriterOrder {
-    /// What writes; none: the results are only transformed.
+    /// The resource that writes; `None`: the results are only transformed.
     pub resource: Option<Resource>,
     pub arguments: Payload,
     /// `WriterConfig` as written.

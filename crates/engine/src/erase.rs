@@ -1,9 +1,9 @@
-//! Erasing: an execution without its data.
+//! Erasing: removes the data of an execution.
 //!
-//! Payloads, causes and labels may be about a person, so they are replaced: each by the same marker, so that nothing of
-//! them can be told from what is left. Ids, names, times, states, keys and kinds stay, so that the history reads as before and
-//! folds to the same status. The error names that the language reserves stay too; any other may have been made
-//! from data. A record that is new has to be added here: the compiler asks for it.
+//! Payloads, causes and labels may be about a person, so they are replaced, all by the same marker, so that the rest
+//! reveals nothing about them. Ids, names, times, states, keys and kinds stay, so that the history keeps its form and
+//! folds to the same status. The error names that the language reserves stay too; any other may have been made from
+//! data. A new record must be added here: the compiler reports it.
 
 use crate::event::{Event, EventKind, Fault, Scheduled};
 use crate::execution::{Core, Snapshot};
@@ -17,34 +17,34 @@ use perdura_asl::error::RESERVED;
 use perdura_asl::json::{Map, Payload, Value};
 use std::sync::Arc;
 
-/// Stands for the name of an error that is not reserved.
+/// Replaces the name of an error that is not reserved.
 const ERROR: &str = "Perdura.Erased";
-/// Stands for what was said in words.
+/// Replaces every free text.
 pub const TEXT: &str = "erased";
 
-/// Stands for every payload.
+/// Replaces every payload.
 fn marker() -> Payload {
     let marker: Value = Map::from_iter([("erased", Value::Bool(true))]).into();
     marker.into()
 }
 
-/// The Turn that says so, behind all others.
+/// The Turn that records the erasure, after all others.
 pub fn mark(at: Timestamp) -> Turn {
     Turn { records: vec![Record::Note(Note::Erased { at })] }
 }
 
-/// The name of an error, if it says nothing but what the language says.
+/// The name of an error, if it is reserved; otherwise the replacement.
 pub fn error(name: &str) -> &str {
     if RESERVED.contains(&name) { name } else { ERROR }
 }
 
-/// Who it is. Its labels are what a person chose to find it by.
+/// Erases an identity. Labels are free text that a person chose.
 pub fn identity(identity: &mut Identity) {
     identity.input = marker();
     identity.labels = Labels::default();
 }
 
-/// What it decided.
+/// Erases a Turn.
 pub fn turn(turn: &mut Turn) {
     for record in &mut turn.records {
         match record {
@@ -54,7 +54,7 @@ pub fn turn(turn: &mut Turn) {
     }
 }
 
-/// Its state, from storage and for storage.
+/// Erases a stored state, and writes it.
 pub fn state<'de, D, S>(stored: D, serializer: S) -> Result<S::Ok, S::Error>
 where
     D: serde::Deserializer<'de>,
@@ -177,7 +177,7 @@ fn kept(kept: &mut Kept) {
     }
 }
 
-/// A digest of what was sent could be compared with that of a guess.
+/// A digest of sent bytes could be compared with that of a guess, so it goes too.
 fn sent(sent: &mut Sent) {
     payload(&mut sent.input);
     maybe(&mut sent.credentials);

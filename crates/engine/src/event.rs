@@ -1,4 +1,4 @@
-//! The facts of a History, as Step Functions names them.
+//! The events of a History, with Step Functions' names.
 
 use crate::id::{Round, Secret, Seq, StrandId, Timestamp};
 use crate::input::Certainty;
@@ -8,25 +8,25 @@ use perdura_asl::machine::{Kind, StateIx};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// One fact, never edited. Its JSON is stored: a changed meaning gets a new variant.
+/// One event, never edited. Its JSON is stored: a changed meaning gets a new variant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     /// Its number, from 1, without gaps.
     pub id: Seq,
-    /// The fact it follows from; 0 for the first ones.
+    /// The event it follows from; 0 for the first ones.
     pub previous: Seq,
-    /// When: the Moment of its Turn.
+    /// The Moment of its Turn.
     pub at: Timestamp,
-    /// The same instant by the steady clock, where that says something else. Deadlines are counted from it.
+    /// The same instant by the steady clock, if that differs. Deadlines are counted from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steady: Option<Timestamp>,
-    /// To which line of control it happened.
+    /// The line of control that it belongs to.
     pub strand: StrandId,
     pub kind: EventKind,
 }
 
 impl Event {
-    /// Its instant by the clock that is never stepped.
+    /// Its instant by the steady clock.
     pub fn steady(&self) -> Timestamp {
         self.steady.unwrap_or(self.at)
     }
@@ -49,7 +49,7 @@ impl Fault {
         Self { error: Some(error.into()), cause: Some(cause.into()) }
     }
 
-    /// As it is told. A task that fell silent has timed out: only Retry and Catch know it by a name of its own.
+    /// The form for the history. A missed heartbeat is a timeout: only Retry and Catch know it by a name of its own.
     pub(crate) fn told(&self) -> Self {
         match self.error.as_deref() {
             Some(HEARTBEAT_TIMEOUT) => Self { error: Some(TIMEOUT.into()), cause: self.cause.clone() },
@@ -57,8 +57,8 @@ impl Fault {
         }
     }
 
-    /// The error output that Catch receives. It always has both members: a timeout has an empty cause, and what nobody
-    /// named is null.
+    /// The error output for Catch. It always has both members: a timeout has an empty cause, and a missing name is
+    /// null.
     pub(crate) fn error_output(&self) -> Value {
         let text = |text: &Option<Arc<str>>| text.clone().map_or(Value::Null, Value::from);
         let cause = match (&self.cause, self.error.as_deref()) {
@@ -68,14 +68,14 @@ impl Fault {
         Map::from_iter([("Error", text(&self.error)), ("Cause", cause)]).into()
     }
 
-    /// `{"Error": …, "Cause": …}`, as far as they are known.
+    /// `{"Error": …, "Cause": …}`, with the members that are known.
     pub fn to_value(&self) -> Value {
         let parts = [("Error", &self.error), ("Cause", &self.cause)];
         let there = parts.into_iter().filter_map(|(name, text)| Some((name, text.clone()?)));
         there.collect::<Map>().into()
     }
 
-    /// What is said of a key that had failed, and under which a success came late.
+    /// The fault of a failed key under which a success came late.
     pub fn contradicted() -> Self {
         let cause = "The call was refused, and then somebody who had it reported that it was done.";
         Self::new("Perdura.Contradicted", cause)
@@ -116,7 +116,7 @@ impl From<&Kind> for StateType {
     }
 }
 
-/// Which family of events a task writes.
+/// The family of a task's events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TaskFamily {
     /// `LambdaFunction…`: the bare function ARN.
@@ -138,7 +138,6 @@ pub enum TaskFamily {
     },
 }
 
-/// What happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum EventKind {
     /// The execution began.
@@ -151,11 +150,11 @@ pub enum EventKind {
     ExecutionAborted(Fault),
     /// It took too long.
     ExecutionTimedOut(Fault),
-    /// It was started again where it had failed.
+    /// It was run again from where it had failed.
     ExecutionRedriven {
         /// How often so far.
         redrive_count: u32,
-        /// Under which token, if one was given: the same token again is the same redrive.
+        /// Its token, if one was given: the same token again is the same redrive.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         token: Option<Arc<str>>,
     },
@@ -226,14 +225,14 @@ pub enum EventKind {
     /// `TaskStarted`, `LambdaFunctionStarted`, `ActivityStarted`
     TaskStarted {
         family: TaskFamily,
-        /// Who works on it (activities).
+        /// The worker (activities).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         worker: Option<Arc<str>>,
     },
     /// `TaskSubmitted`
     TaskSubmitted {
         family: TaskFamily,
-        /// What the service answered.
+        /// The answer of the service.
         output: Payload,
     },
     /// `TaskSucceeded`, `LambdaFunctionSucceeded`, `ActivitySucceeded`
@@ -243,7 +242,7 @@ pub enum EventKind {
         family: TaskFamily,
         /// Error and cause.
         fault: Fault,
-        /// What it says about the effect.
+        /// Whether the effect was performed.
         certainty: Certainty,
     },
     /// `TaskSubmitFailed`
@@ -251,7 +250,7 @@ pub enum EventKind {
         family: TaskFamily,
         /// Error and cause.
         fault: Fault,
-        /// What it says about the effect.
+        /// Whether the effect was performed.
         certainty: Certainty,
     },
     /// `TaskTimedOut`, `LambdaFunctionTimedOut`, `ActivityTimedOut`
@@ -288,24 +287,24 @@ pub struct Iteration {
     pub index: u32,
 }
 
-/// A task that is to be called.
+/// A call to make.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scheduled {
     pub family: TaskFamily,
-    /// The bytes that are sent.
+    /// The bytes to send.
     pub input: Payload,
-    /// How long it may take.
+    /// Its time limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<u64>,
-    /// How long it may be silent.
+    /// Its heartbeat timeout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heartbeat_seconds: Option<u64>,
     /// `Credentials`, evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials: Option<Payload>,
-    /// Under which round of the step's key.
+    /// The round of the step's key.
     pub round: Round,
-    /// The secret of its token, where it has one.
+    /// The secret of its token, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<Secret>,
 }

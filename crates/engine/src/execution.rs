@@ -1,4 +1,4 @@
-//! An execution: where each line of control stands.
+//! An execution: the state of each line of control.
 
 use crate::deadlines::Deadlines;
 use crate::destination::{Destinations, Policies};
@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Whether it runs, and how it ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Status {
@@ -35,7 +34,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// As the API spells it.
+    /// The name in the API.
     pub fn name(self) -> &'static str {
         match self {
             Self::Created | Self::Running => "RUNNING",
@@ -46,7 +45,7 @@ impl Status {
         }
     }
 
-    /// Whether nothing more happens, unless somebody redrives it.
+    /// Whether nothing more happens, unless it is redriven.
     pub fn is_ended(self) -> bool {
         match self {
             Self::Created | Self::Running => false,
@@ -55,7 +54,7 @@ impl Status {
     }
 }
 
-/// Why an execution is not redriven.
+/// Why an execution cannot be redriven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotRedrivable {
     /// It has not begun.
@@ -64,14 +63,14 @@ pub enum NotRedrivable {
     Running,
     /// There is nothing left to do.
     Succeeded,
-    /// Express executions are not.
+    /// Express executions cannot be redriven.
     Express,
-    /// Nothing is left that it could go on with.
+    /// Its data was erased, so it cannot continue.
     Erased,
 }
 
 impl NotRedrivable {
-    /// As a Turn notes it.
+    /// The reason in a Turn's note.
     pub fn reason(self) -> &'static str {
         match self {
             Self::NotBegun => "the execution has not begun",
@@ -83,13 +82,13 @@ impl NotRedrivable {
     }
 }
 
-/// How many tokens of redrives are remembered.
+/// How many redrive tokens are remembered.
 pub(crate) const REDRIVE_TOKENS_MAX: usize = 16;
 
-/// How many successes that come after the end are recorded, each of another strand.
+/// How many successes after the end are recorded, each of another strand.
 const LATE_MAX: usize = 16;
 
-/// Of how many keys it is remembered that nothing was done under them.
+/// How many failed keys are remembered.
 const FAILED_MAX: usize = 16;
 
 /// The small part that every Turn may change.
@@ -102,25 +101,25 @@ pub(crate) struct Core {
     pub(crate) ended_at: Option<Timestamp>,
     pub(crate) timeout_at: Option<Timestamp>,
     pub(crate) next_strand: u32,
-    /// Strands that can go on without waiting for anything.
+    /// Strands that can continue without waiting.
     pub(crate) ready: BTreeSet<StrandId>,
     pub(crate) output: Option<Payload>,
     pub(crate) fault: Fault,
     pub(crate) redrives: u32,
     pub(crate) redriven_at: Option<Timestamp>,
-    /// Under which tokens it was redriven, and when; the last ones.
+    /// The last redrive tokens, with their times.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) redrive_tokens: Vec<(Arc<str>, Timestamp)>,
-    /// How many bytes of completed calls are kept for another run of a Parallel or Map.
+    /// The bytes of completed calls kept for another run of a Parallel or Map.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) kept_bytes: usize,
-    /// The timer that was last asked for.
+    /// The timer that was last set.
     #[serde(default)]
     pub(crate) timer: Wake,
-    /// Of whom a success came after the end, since the last one.
+    /// Strands with a recorded success after the end, since the last end.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) late: BTreeSet<StrandId>,
-    /// Keys of which the Ledger says that nothing was done under them, the last ones: a success may come late.
+    /// The last keys that the Ledger calls failed: a success may come late.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) failed: Vec<FailedKey>,
     /// When its data was erased.
@@ -128,7 +127,7 @@ pub(crate) struct Core {
     pub(crate) erased_at: Option<Timestamp>,
 }
 
-/// A key of which the Ledger says that nothing was done under it, and the secret of the last token that went out with it.
+/// A key that the Ledger calls failed, and the secret of the last token that went out with it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct FailedKey {
     pub(crate) key: EffectKey,
@@ -137,7 +136,7 @@ pub(crate) struct FailedKey {
 }
 
 impl Core {
-    /// The Ledger has another mark for a key.
+    /// Records a new Ledger mark of a key.
     pub(crate) fn mark(&mut self, key: &EffectKey, status: LedgerStatus, secret: Option<Secret>) {
         self.failed.retain(|failed| failed.key != *key);
         if status == LedgerStatus::Failed {
@@ -148,7 +147,7 @@ impl Core {
         }
     }
 
-    /// The key that is meant, if the Ledger says that nothing was done under it.
+    /// The addressed key, if the Ledger calls it failed.
     pub(crate) fn failed_key(&self, by: &By) -> Option<&EffectKey> {
         let is_meant = |failed: &&FailedKey| match by {
             By::Key { key, .. } => failed.key == *key,
@@ -163,7 +162,7 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// Many entries for each strand, kept apart so that touching one does not copy them all.
+/// Many entries for each strand, stored apart so that changing one does not copy them all.
 pub(crate) type PerStrand<K, V> = BTreeMap<StrandId, BTreeMap<K, V>>;
 
 /// One run of one machine. Its state is the fold of its Turns.
@@ -173,19 +172,19 @@ pub struct Execution {
     pub(crate) identity: Arc<Identity>,
     pub(crate) core: Core,
     pub(crate) strands: BTreeMap<StrandId, Strand>,
-    /// What ended branches and iterations gave, by index.
+    /// The results of ended branches and iterations, by index.
     pub(crate) results: PerStrand<u32, Payload>,
     /// How often each state was visited; for a Parallel or Map, how often it was run.
     pub(crate) visits: PerStrand<StateIx, u32>,
-    /// What a run of a Parallel or Map leaves to the next one, by the step's place.
+    /// The records that a run of a Parallel or Map leaves to the next one, by the step's place.
     pub(crate) kept: PerStrand<Arc<str>, Kept>,
-    /// Who wants to be woken when; follows from the strands.
+    /// The wake-up times of strands; derived from the strands.
     pub(crate) deadlines: Deadlines,
-    /// What may be done to those who are called; asked in deciding only.
+    /// The policies of its destinations; used in deciding only.
     pub(crate) policies: Policies,
 }
 
-/// What of an execution is stored; the machine is stored once for all its executions.
+/// The stored part of an execution; the machine is stored once for all its executions.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Snapshot {
     pub(crate) identity: Arc<Identity>,
@@ -198,7 +197,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Execution {
-    /// One that has not begun.
+    /// An execution that has not begun.
     pub fn new(machine: Arc<Machine>, identity: Identity) -> Self {
         Self {
             machine,
@@ -213,42 +212,38 @@ impl Execution {
         }
     }
 
-    /// With the policies of those whom it calls. They are not stored with it.
+    /// Sets the policies of its destinations. They are not stored with it.
     #[must_use]
     pub fn with_destinations(mut self, destinations: Arc<dyn Destinations>) -> Self {
         self.policies = Policies(Some(destinations));
         self
     }
 
-    /// Its machine.
     pub fn machine(&self) -> &Arc<Machine> {
         &self.machine
     }
 
-    /// Who it is.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// Whether it runs, and how it ended.
     pub fn status(&self) -> Status {
         self.core.status
     }
 
-    /// Whether it has ended.
     pub fn is_ended(&self) -> bool {
         !matches!(self.core.status, Status::Created | Status::Running)
     }
 
-    /// Whether an outcome that comes after the end is recorded: a person should know of a success, once, and nobody can
-    /// make an ended execution grow by saying it again. One that was erased takes nothing more.
+    /// Whether an outcome after the end is recorded: a person should see a success, once, and repeated answers must not
+    /// make an ended execution grow. An erased execution records nothing more.
     pub(crate) fn tells_of_late(&self, by: &By, outcome: &Outcome) -> bool {
         let is_new = !self.core.late.contains(&by.strand()) && self.core.late.len() < LATE_MAX;
         let is_wanted = is_new || self.core.failed_key(by).is_some();
         is_wanted && self.core.erased_at.is_none() && matches!(outcome, Outcome::Succeeded { .. })
     }
 
-    /// Whether it goes on by itself, without waiting for anything.
+    /// Whether it continues by itself, without waiting.
     pub fn goes_on(&self) -> bool {
         !self.is_ended() && !self.core.ready.is_empty()
     }
@@ -258,7 +253,7 @@ impl Execution {
         self.core.output.as_ref()
     }
 
-    /// Error and cause, once it ended badly.
+    /// Error and cause, once it failed.
     pub fn fault(&self) -> &Fault {
         &self.core.fault
     }
@@ -288,13 +283,13 @@ impl Execution {
         self.core.redriven_at
     }
 
-    /// When it was redriven under this token, if it was lately.
+    /// When it was redriven under this token, if that was recently.
     pub fn redriven_under(&self, token: &str) -> Option<Timestamp> {
         let mut known = self.core.redrive_tokens.iter();
         known.find(|(known, _)| **known == *token).map(|(_, at)| *at)
     }
 
-    /// Whether it could be redriven now. Whether a child of a Map Run should be is for its run to say.
+    /// Whether it can be redriven now. For a child of a Map Run, the run decides whether it should be.
     pub fn redrivable(&self) -> Result<(), NotRedrivable> {
         match self.core.status {
             Status::Created => Err(NotRedrivable::NotBegun),
@@ -323,12 +318,12 @@ impl Execution {
         self.strands.iter().map(|(id, strand)| (*id, strand))
     }
 
-    /// One line of control, while it lasts.
+    /// One line of control, while it exists.
     pub fn strand(&self, id: StrandId) -> Option<&Strand> {
         self.strands.get(&id)
     }
 
-    /// When it wants to be woken next.
+    /// The next time when it must be woken.
     pub fn next_wake(&self) -> Wake {
         if self.core.status != Status::Running {
             return Wake::default();
@@ -343,7 +338,7 @@ impl Execution {
         self.strands.get(&strand)?.key(self.identity.id, &self.machine, visit)
     }
 
-    /// The name of the state in which a strand stands.
+    /// The name of a strand's current state.
     pub fn state_name(&self, strand: StrandId) -> Option<&Arc<str>> {
         let step = self.strands.get(&strand)?.step.as_ref()?;
         Some(&self.machine.state(step.state).name)
@@ -364,12 +359,12 @@ impl Execution {
         })
     }
 
-    /// The calls of which nobody knows whether they were performed, and which a person has to resolve.
+    /// The calls with an unknown outcome that a person must resolve.
     pub fn held(&self) -> impl Iterator<Item = (StrandId, EffectKey, Attempt)> {
         self.attempts(|standing| matches!(standing, Standing::Held { .. }))
     }
 
-    /// What was sent to the one who holds this token, while the answer of this very attempt is waited for.
+    /// The call that waits for an answer by this token, of this very attempt.
     pub fn awaited(&self, token: &TaskToken) -> Option<&Sent> {
         let strand = self.strands.get(&token.strand)?;
         let step = strand.step.as_ref()?;
@@ -386,7 +381,7 @@ impl Execution {
             .filter_map(|(id, _)| Some((*id, self.key(*id)?)))
     }
 
-    /// Everything about it but its machine and its destinations, for storage.
+    /// Everything except its machine and its destinations, for storage.
     pub fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { machine: _, identity, core, strands, results, visits, kept, deadlines: _, policies: _ } =
             self;
@@ -417,7 +412,7 @@ impl Execution {
     }
 }
 
-/// Two executions are the same if they would decide the same.
+/// Two executions are equal if they would decide the same.
 impl PartialEq for Execution {
     fn eq(&self, other: &Self) -> bool {
         self.identity == other.identity

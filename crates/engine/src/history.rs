@@ -1,4 +1,4 @@
-//! Events as the Step Functions API shows them.
+//! Events in the form of the Step Functions API.
 
 use crate::event::{Event, EventKind, Fault, Iteration, Scheduled, TaskFamily};
 use crate::identity::Identity;
@@ -78,7 +78,7 @@ impl EventKind {
         }
     }
 
-    /// The name of the detail member and what is in it; some events have none.
+    /// The name and content of the details member; some events have none.
     fn details(&self, identity: &Identity) -> Option<(String, Value)> {
         let details = match self {
             Self::ExecutionStarted { input } => {

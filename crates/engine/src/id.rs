@@ -1,4 +1,4 @@
-//! Names and numbers: who, when, how often, under which key.
+//! Ids, instants, counts and keys.
 
 use perdura_asl::json::Payload;
 use perdura_asl::timestamp;
@@ -32,27 +32,27 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// The instant of a Turn: the only time and the only chance the engine ever sees.
+/// The instant of a Turn: the only time and the only randomness that the engine sees.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
-    /// Now, by the wall clock: for events and expressions, where an execution never sees time go back, and for a
-    /// Wait until a timestamp.
+    /// Now, by the wall clock: for events and expressions, where an execution never sees time go back, and for a Wait
+    /// until a timestamp.
     pub now: Timestamp,
-    /// Now, by a clock that is never stepped while the process runs: for all that lasts so and so long. It equals
-    /// `now` unless the wall clock was stepped.
+    /// Now, by a clock that is never stepped while the process runs: for all durations. It equals `now` unless the wall
+    /// clock was stepped.
     pub steady: Timestamp,
-    /// Unguessable bits, fresh for each Turn; ids and dice are drawn from them by counter.
+    /// Unguessable bits, fresh for each Turn; ids and random numbers are derived from them by counter.
     pub entropy: u128,
 }
 
 impl Moment {
-    /// Where there is only one clock.
+    /// For a place with only one clock.
     pub fn at(now: Timestamp, entropy: u128) -> Self {
         Self { now, steady: now, entropy }
     }
 }
 
-/// When an execution wants to be woken, by each of the two clocks: whichever comes first.
+/// When an execution must be woken, by each of the two clocks: whichever comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wake {
     /// By the steady clock: pauses, timeouts, silence.
@@ -64,12 +64,12 @@ pub struct Wake {
 }
 
 impl Wake {
-    /// The earlier of both, where there is only one clock.
+    /// The earlier of both, for a place with only one clock.
     pub fn earliest(self) -> Option<Timestamp> {
         earlier(self.steady, self.wall)
     }
 
-    /// Whether one of the clocks has come to it.
+    /// Whether one of the clocks has reached its time.
     pub fn is_due(self, moment: &Moment) -> bool {
         self.steady.is_some_and(|at| at <= moment.steady) || self.wall.is_some_and(|at| at <= moment.now)
     }
@@ -87,13 +87,13 @@ fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp
     }
 }
 
-/// A fixed slice of all executions. An id carries it in its last 16 bits, so whoever has an id, a token or a key knows who
-/// takes its Turns.
+/// A fixed slice of all executions. An id has it in its last 16 bits, so an id, a token or a key shows which node takes
+/// the Turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Shard(pub u16);
 
 impl Shard {
-    /// Where an execution belongs, in an installation with this many Shards.
+    /// The Shard of an execution, in an installation with this many Shards.
     pub fn of(execution: ExecutionId, shards: u16) -> Self {
         Self(last_bits(execution.0) % shards.max(1))
     }
@@ -109,35 +109,35 @@ fn last_bits(id: Uuid) -> u16 {
     id.as_u128() as u16
 }
 
-/// Which execution: time, chance and a Shard, never a name or a counter, because names come back and a restored backup
-/// would count again.
+/// The id of an execution: time, randomness and a Shard, never a name or a counter, because names are reused and a
+/// restored backup would count again from an earlier number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ExecutionId(Uuid);
 
 impl ExecutionId {
-    /// From 128 random bits. What follows from it does not stay on its Shard.
+    /// From 128 random bits. Ids derived from it are not on its Shard.
     pub fn from_random(bits: u128) -> Self {
         Self(uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid())
     }
 
-    /// One that begins now: its time in milliseconds, 58 random bits, its Shard (RFC 9562, version 8). Ids of one time lie
-    /// close together in an index, so that a store with a million executions is no slower than an empty one.
+    /// An execution that begins now: its time in milliseconds, 58 random bits, its Shard (RFC 9562, version 8). Ids of
+    /// one time are close together in an index, so that a store with a million executions is as fast as an empty one.
     pub fn beginning(at: Timestamp, shard: Shard, bits: u64) -> Self {
         let id = u128::from(at.0.unsigned_abs()) << 80 | u128::from(bits) << 16 | u128::from(shard.0);
         Self(uuid::Builder::from_custom_bytes(id.to_be_bytes()).into_uuid())
     }
 
-    /// The child that a step starts for one item: the same key and index give the same child, whatever crashes.
+    /// The child that a step starts for one item: the same key and index always give the same child.
     pub fn of_child(parent: &EffectKey, index: u64) -> Self {
         let name = Uuid::new_v5(&NAMESPACE, format!("{}:{index}", parent.readable()).as_bytes());
         match parent.execution() {
             Some(parent) if parent.carries_its_shard() => Self(parent.on_its_shard(name)),
-            // It began before ids carried Shards, and finds the children that it has.
+            // It began before ids carried Shards, and must find its existing children.
             _ => Self(name),
         }
     }
 
-    /// The id of something else that belongs to this execution, from 128 random bits.
+    /// The id of another thing of this execution, from 128 random bits.
     pub(crate) fn own(self, bits: u128) -> Uuid {
         let id = Self::from_random(bits).0;
         if self.carries_its_shard() { self.on_its_shard(id) } else { id }
@@ -152,7 +152,7 @@ impl ExecutionId {
         uuid::Builder::from_custom_bytes(bits.to_be_bytes()).into_uuid()
     }
 
-    /// As it was stored.
+    /// From its stored form.
     pub const fn from_uuid(uuid: Uuid) -> Self {
         Self(uuid)
     }
@@ -175,7 +175,7 @@ impl fmt::Debug for ExecutionId {
     }
 }
 
-/// The number of an Event in its History, from 1; 0 stands before the first.
+/// The number of an Event in its History, from 1; 0 is before the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Seq(pub u64);
 
@@ -192,7 +192,7 @@ impl fmt::Display for Seq {
     }
 }
 
-/// One line of control in an execution: the machine itself, a branch, an iteration. Never used twice.
+/// One line of control in an execution: the machine itself, a branch, an iteration. Ids are never reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StrandId(pub u32);
 
@@ -206,7 +206,7 @@ impl StrandId {
     }
 }
 
-/// Which key generation a Step is in. A retry after an ambiguous failure keeps it; a definite refusal moves it on.
+/// The key generation of a Step. A retry after an ambiguous failure keeps it; a definite refusal moves it on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Round(pub u32);
 
@@ -220,7 +220,7 @@ impl Round {
     }
 }
 
-/// Which attempt of a round. An answer belongs to one attempt; under the same key there may be several.
+/// The attempt in a round. An answer belongs to one attempt; one key may have several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Attempt(pub u32);
 
@@ -240,7 +240,7 @@ impl Default for Attempt {
     }
 }
 
-/// Stands for bytes that are too many to be kept: other bytes have another one.
+/// A digest of bytes that are too many to keep; other bytes have another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Digest(Uuid);
 
@@ -250,12 +250,12 @@ impl Digest {
     }
 }
 
-/// Under which an Effect is performed: `{execution}:{step}:{round}`. There is no second way to make one.
+/// The key of an Effect: `{execution}:{step}:{round}`. There is no second way to make one.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Arc<str>")]
 pub struct EffectKey(Arc<str>);
 
-/// As it was stored; anything else is not one of ours.
+/// From its stored form; any other text is refused.
 impl TryFrom<Arc<str>> for EffectKey {
     type Error = String;
 
@@ -286,7 +286,7 @@ impl EffectKey {
         &self.0
     }
 
-    /// The execution in it; `None`: it was not made by one.
+    /// The execution in it; `None`: it does not contain a valid one.
     pub fn execution(&self) -> Option<ExecutionId> {
         let (execution, _) = self.0.split_once(':')?;
         Uuid::parse_str(execution).ok().map(ExecutionId)
@@ -328,25 +328,25 @@ impl fmt::Display for EffectKey {
     }
 }
 
-/// Marks of ours, as a key has them where they stand in a state's name. The first is in all others: it is written first
-/// and read last.
+/// Escapes for the marks of keys inside a state's name. The others contain the first one, so it is escaped first and
+/// unescaped last.
 const MARKS: [(&str, &str); 5] = [("%", "%25"), ("[", "%5B"), ("]", "%5D"), ("#", "%23"), (":", "%3A")];
 
-/// Where a Step stands: `SendToGov#17`, `Notify[3]#1`.
+/// The place of a Step: `SendToGov#17`, `Notify[3]#1`.
 #[derive(Clone, Copy, Debug)]
 pub struct StepPlace<'a> {
     /// The state's name.
     pub state: &'a str,
     /// The strand's place, such as `[3]`; empty at the top.
     pub place: &'a str,
-    /// Which visit of this strand to this state, from 1.
+    /// The number of the strand's visit to this state, from 1.
     pub visit: u32,
 }
 
 impl StepPlace<'_> {
-    /// As keys have it.
+    /// Writes its form in keys.
     pub(crate) fn write(&self, text: &mut String) {
-        // A name with one of our marks in it must not look like another step's place.
+        // A name with one of these marks in it must not look like another step's place.
         let mut rest = self.state;
         while let Some(at) = rest.bytes().position(|byte| matches!(byte, b'%' | b'[' | b']' | b'#' | b':')) {
             text.push_str(&rest[..at]);
@@ -368,7 +368,8 @@ fn push_number(text: &mut String, number: u32) {
     text.push(char::from(b'0' + (number % 10) as u8));
 }
 
-/// What a callback or an activity worker returns to end its task: whose it is, and a secret that proves it.
+/// The token that a callback or an activity worker returns to end its task: the waiting strand, and a secret that
+/// proves it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TaskToken {
     /// The execution that waits.
@@ -378,7 +379,7 @@ pub struct TaskToken {
     pub secret: Secret,
 }
 
-/// What only the holder of a token knows. It stays out of logs. Its last 16 bits tell the attempts of one round apart.
+/// The secret of a token. It stays out of logs. Its last 16 bits distinguish the attempts of one round.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Secret(pub u128);
@@ -386,21 +387,21 @@ pub struct Secret(pub u128);
 impl Secret {
     const OF_THE_ATTEMPT: u128 = 0xffff;
 
-    /// The secret of the next attempt in the same round: whoever holds this one cannot speak for that one.
+    /// The secret of the next attempt in the same round: a holder of this one cannot answer for that one.
     #[must_use]
     pub(crate) fn next_attempt(self) -> Self {
         let attempt = self.0.wrapping_add(1) & Self::OF_THE_ATTEMPT;
         Self(self.0 & !Self::OF_THE_ATTEMPT | attempt)
     }
 
-    /// Whether it is of this attempt, whose secret the other one is, or of an earlier one of the same round. Attempts count
-    /// from 1.
+    /// Whether it belongs to this attempt, whose secret the other one is, or to an earlier one of the same round.
+    /// Attempts count from 1.
     pub(crate) fn is_of_an_attempt_until(self, newest: Self, attempt: Attempt) -> bool {
         let before = newest.0.wrapping_sub(self.0) & Self::OF_THE_ATTEMPT;
         self.is_of_the_round_of(newest) && before < u128::from(attempt.0.max(1))
     }
 
-    /// Whether both are of one round.
+    /// Whether both belong to one round.
     pub fn is_of_the_round_of(self, other: Self) -> bool {
         (self.0 ^ other.0) & !Self::OF_THE_ATTEMPT == 0
     }
@@ -427,7 +428,7 @@ impl fmt::Debug for Secret {
 }
 
 impl TaskToken {
-    /// Reads a token. `None`: not one of ours.
+    /// Parses a token. `None`: it is invalid.
     pub fn parse(text: &str) -> Option<Self> {
         let bytes = (text.len() == 72 && text.is_ascii()).then_some(text)?;
         let part = |from: usize, to: usize| u128::from_str_radix(&bytes[from..to], 16).ok();

@@ -1,4 +1,4 @@
-//! Who an execution is, and within which bounds it moves: what is fixed when it starts.
+//! The identity and the limits of an execution, fixed at its start.
 
 use crate::id::ExecutionId;
 use crate::labels::Labels;
@@ -7,7 +7,7 @@ use perdura_asl::machine::{FlowIx, Machine, MachineType};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Who an execution is; fixed when it starts.
+/// The identity of an execution, fixed at its start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Identity {
     /// Its id, from which all its keys follow.
@@ -18,21 +18,21 @@ pub struct Identity {
     pub machine_arn: Arc<str>,
     /// Its machine's name.
     pub machine_name: Arc<str>,
-    /// The role it would run under on AWS.
+    /// Its role on AWS.
     pub role_arn: Arc<str>,
-    /// The version of its machine that it was started under, if it was.
+    /// The version of its machine that it was started under, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version_arn: Option<Arc<str>>,
-    /// The alias that it was started by, if it was.
+    /// The alias that it was started by, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alias_arn: Option<Arc<str>>,
-    /// What whoever started it calls the trace that it belongs to.
+    /// The trace header of the caller that started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_header: Option<Arc<str>>,
-    /// What it is found by beside its names.
+    /// Labels to find it by.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
-    /// The key of the request that everything began with: its own, or that of the execution that started it.
+    /// The key of the first request: its own, or that of the execution that started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root_key: Option<Arc<str>>,
     /// Standard or Express.
@@ -40,7 +40,6 @@ pub struct Identity {
     /// Where it starts: the machine itself, or the processor of a Distributed Map.
     pub flow: FlowIx,
     pub input: Payload,
-    /// Its bounds.
     pub limits: Limits,
 }
 
@@ -55,7 +54,7 @@ impl Identity {
         qualifier(self.alias_arn.as_deref()?)
     }
 
-    /// It is a child of a Map Run, which runs a part of a machine.
+    /// Whether it is a child of a Map Run, which runs a part of a machine.
     pub fn is_child_of_map_run(&self) -> bool {
         self.flow != Machine::TOP
     }
@@ -66,7 +65,7 @@ fn qualifier(arn: &str) -> Option<&str> {
     arn.rsplit_once(':').map(|(_, qualifier)| qualifier)
 }
 
-/// Bounds on what one execution may take.
+/// The limits of one execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// The largest input, output or result.
@@ -75,7 +74,7 @@ pub struct Limits {
     pub variables_bytes_max: usize,
     /// The longest history; `None` for no end.
     pub events_max: Option<u64>,
-    /// How long it may run; `None` for no end but the machine's own.
+    /// The longest run; `None` for no limit except the machine's own.
     pub duration_seconds_max: Option<u64>,
     /// How many states one Turn may enter.
     pub turn_states_max: u32,
@@ -92,18 +91,18 @@ pub struct Limits {
     pub kept_bytes_max: usize,
 }
 
-/// A Turn that has taken this many units of work takes no further state. A unit is what evaluations are measured in, see
-/// [`Dice::spent`](perdura_asl::scope::Dice::spent); so many are about 20 ms of one core. Counted and not timed, so that
-/// the same input is always decided alike.
+/// A Turn with this many units of work takes no further state. A unit is that of evaluations, see
+/// [`Dice::spent`](perdura_asl::scope::Dice::spent); this many are about 20 ms of one core. Counted and not timed, so
+/// that the same input always gives the same decision.
 pub const TURN_WORK_MAX: u64 = 5_000_000;
 
-/// What the expressions, paths, rules and calls of one state may take together, in the same units: three of the most
-/// expensive expressions, or about half a second. So much has a state when it is taken, when it has its result, and when
-/// it fails; what ends with it has what is left.
+/// The work limit of all expressions, paths, rules and calls of one state, in the same units: three of the most
+/// expensive expressions, or about half a second. A state has it when it is taken, when it has its result, and when it
+/// fails; work that ends with it gets the rest.
 pub const STATE_WORK_MAX: u64 = 120_000_000;
 
-/// How many bytes of completed calls, sent and received, an execution keeps for another run of a Parallel or Map. Of what
-/// is beyond, the key and a digest are kept.
+/// How many bytes of completed calls, sent and received, an execution keeps for another run of a Parallel or Map.
+/// Beyond that it keeps the key and a digest.
 pub const KEPT_BYTES_MAX: usize = 16 << 20;
 
 fn kept_bytes_max() -> usize {
@@ -134,8 +133,8 @@ fn is_turn_work_max(work: &u64) -> bool {
 }
 
 impl Limits {
-    /// AWS's own limits, which fail as AWS fails: a Standard execution has a year and 25,000 events, an Express one
-    /// five minutes and no end of its history.
+    /// AWS's own limits, which fail as on AWS: a Standard execution has a year and 25,000 events, an Express one five
+    /// minutes and no limit of its history.
     pub const fn strict(kind: MachineType) -> Self {
         let (seconds, events_max) = match kind {
             MachineType::Standard => (31_536_000, Some(25_000)),
@@ -150,7 +149,7 @@ impl Limits {
         }
     }
 
-    /// No 256 KiB wall, no end of the history; bounds that only a mistake reaches.
+    /// No 256 KiB limit, no limit of the history; limits that only a mistake reaches.
     pub const GENEROUS: Self = Self {
         payload_bytes_max: 64 * 1024 * 1024,
         variables_bytes_max: 256 * 1024 * 1024,

@@ -1,4 +1,4 @@
-//! What can reach an execution.
+//! The inputs of an execution.
 
 use crate::event::Fault;
 use crate::id::{Attempt, EffectKey, StrandId, TaskToken};
@@ -8,12 +8,12 @@ use perdura_asl::json::Payload;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Everything that happens to an execution. There is no second way in.
+/// Everything that happens to an execution. There is no other way in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Input {
     /// Begin.
     Start,
-    /// The last Turn reached its bound with work left; go on.
+    /// The last Turn reached its limit with work left; continue.
     Continue,
     /// A worker took the task (activities).
     TaskStarted {
@@ -29,7 +29,7 @@ pub enum Input {
         /// The answer.
         outcome: Outcome,
     },
-    /// A sign of life from a worker.
+    /// A worker's heartbeat.
     Heartbeat {
         /// Which task.
         by: By,
@@ -38,46 +38,44 @@ pub enum Input {
     ChildOutcome {
         /// Which Map.
         by: By,
-        /// What came of it.
         outcome: MapRunOutcome,
     },
-    /// The time that [`crate::Effect::SetTimer`] asked for has come. Early or stale ones do no harm.
+    /// The time of [`crate::Effect::SetTimer`] has come. Early or stale ones do no harm.
     Timer,
-    /// The process that performed this execution's effects is gone: what is under way is to be told again. It does
-    /// no harm to ask twice.
+    /// The process that performed this execution's effects is gone: repeat the effects under way. It does no harm to
+    /// send it twice.
     Resume,
-    /// Somebody knows how a call went that is held, or that is under way.
+    /// A person resolves a call that is held, or under way.
     Resolve {
         /// Which task.
         by: By,
-        /// How it went.
         resolution: Resolution,
-        /// How they know, for the record.
+        /// The reason, for the record.
         reason: Arc<str>,
     },
-    /// Somebody ends the execution.
+    /// Stop the execution.
     Stop {
         /// Why, as a name and a sentence.
         fault: Fault,
     },
-    /// Somebody runs the unsuccessful part of an ended execution again.
+    /// Run the unsuccessful part of an ended execution again.
     Redrive,
-    /// The same, under a token: said again with the same token it is the same redrive, and changes nothing.
+    /// The same, under a token: repeated with the same token it is the same redrive, and changes nothing.
     RedriveOnce {
-        /// Chosen by whoever asks.
+        /// Chosen by the client.
         token: Arc<str>,
     },
 }
 
-/// How a task is addressed: by the strand and key that its Effect carried, or by its token.
+/// The address of a task: the strand and key of its Effect, or its token.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum By {
     /// By key.
     Key {
         strand: StrandId,
-        /// The key under which it was performed.
+        /// The key of the call.
         key: EffectKey,
-        /// The attempt that answers; absent: whoever speaks for the step as a whole, as a person or a Map Run does.
+        /// The answering attempt; absent: the answer is for the step as a whole, from a person or a Map Run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         attempt: Option<Attempt>,
     },
@@ -86,7 +84,7 @@ pub enum By {
 }
 
 impl By {
-    /// The strand that is meant.
+    /// The addressed strand.
     pub fn strand(&self) -> StrandId {
         match self {
             Self::Key { strand, .. } => *strand,
@@ -94,7 +92,7 @@ impl By {
         }
     }
 
-    /// The key of the step that is meant, where it is named by that.
+    /// The key of the addressed step, if it is addressed by key.
     pub(crate) fn key(&self) -> Option<&EffectKey> {
         match self {
             Self::Key { key, .. } => Some(key),
@@ -103,28 +101,28 @@ impl By {
     }
 }
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Outcome {
     /// Done, with its result.
     Succeeded { output: Payload },
-    /// Not done, or nobody knows.
+    /// Not done, or unknown.
     Failed {
-        /// Error and cause, as Retry and Catch see them.
+        /// Error and cause, for Retry and Catch.
         fault: Fault,
         /// Whether the receiver certainly did nothing.
         certainty: Certainty,
     },
-    /// Nothing could be called: no such activity, no worker can be started.
+    /// It could not be called: no such activity, or the worker cannot be started.
     NotStarted {
         /// Error and cause.
         fault: Fault,
-        /// Whether it got as far as being scheduled.
+        /// Whether it was scheduled before.
         scheduled: bool,
     },
-    /// A job or callback was handed over; its end is still to come.
+    /// A job or callback was handed over; its end comes later.
     Submitted {
-        /// What the service answered.
+        /// The service's answer.
         output: Payload,
     },
     /// A job or callback could not be handed over.
@@ -136,23 +134,23 @@ pub enum Outcome {
     },
 }
 
-/// How a person ends a hold.
+/// A person's verdict on a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Resolution {
     /// It was performed, with this result.
     Completed { output: Payload },
-    /// It was certainly not performed: Retry and Catch see this, and the next attempt gets a new round.
+    /// It was certainly not performed: Retry and Catch see this fault, and the next attempt gets a new round.
     Failed {
         /// Error and cause.
         fault: Fault,
     },
-    /// It is to be called again, under the same key and with the same bytes. Where the attempt that is held is named, a second
-    /// copy changes nothing.
+    /// Call it again, under the same key and with the same bytes. If the held attempt is named, a second copy changes
+    /// nothing.
     Again,
 }
 
 impl Resolution {
-    /// Which of the three.
+    /// Which of the three it is.
     pub fn kind(&self) -> Resolved {
         match self {
             Self::Completed { .. } => Resolved::Completed,
@@ -162,22 +160,21 @@ impl Resolution {
     }
 }
 
-/// What a failed attempt says about the effect.
+/// The meaning of a failed attempt for its effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Certainty {
-    /// The receiver itself said no, under this key: the next attempt gets a new round, and so a new key.
+    /// The receiver itself refused, under this key: the next attempt gets a new round, and so a new key.
     Refused,
-    /// This attempt certainly did nothing: it never reached the receiver. Of earlier attempts under the key it says
-    /// nothing, so a doubt that they left stays.
+    /// This attempt certainly did nothing: it never reached the receiver. It says nothing about earlier attempts under
+    /// the key, so their doubt stays.
     NotSent,
     /// Perhaps performed: the next attempt repeats the same bytes under the same key.
     Ambiguous,
 }
 
 impl Certainty {
-    /// The one table of what an HTTP answer outside 2xx means. `None` as status: the connection was never made.
-    /// A redirect may follow the deed, as 303 does; a 409 or 422 may say "already done"; 408, 425 and 429 may come
-    /// from something between us and the receiver.
+    /// The meaning of an HTTP answer outside 2xx. `None` as status: there was no connection. A redirect may follow the
+    /// effect, as 303 does; a 409 or 422 may mean "already done"; 408, 425 and 429 may come from a proxy in between.
     pub fn of_http(status: Option<u16>) -> Self {
         match status {
             None => Self::NotSent,

@@ -1,10 +1,10 @@
-//! What a run of a Parallel or Map leaves to the next one: the keys of its calls.
+//! The records that a run of a Parallel or Map leaves to the next one: the keys of its calls.
 //!
-//! A retry of a Parallel or Map is a retry: a step at the same place is the same step, so it keeps its round, its key
-//! and its recorded bytes, unless its receiver has refused it. That is kept with the strand whose Parallel or Map may
-//! be run again, the outermost where several are, and goes when that state is left. What an execution keeps so is
-//! bounded in bytes. Of a completed call beyond the bound the key is kept, and a digest of the bytes: where the state gives
-//! the same bytes once more, they go out under that key; otherwise a person decides.
+//! A retry of a Parallel or Map is a retry of its steps: a step at the same place is the same step, so it keeps its
+//! round, its key and its recorded bytes, unless its receiver has refused it. The strand whose Parallel or Map may run
+//! again keeps these records (the outermost if there are several), until that state is left. Their size per execution
+//! is bounded. Of a completed call beyond the bound, the key and a digest of the bytes are kept: if the state gives the
+//! same bytes again, they go out under that key; otherwise a person decides.
 
 use crate::draft::Draft;
 use crate::id::{EffectKey, Round, StrandId};
@@ -15,27 +15,27 @@ use perdura_asl::machine::{Kind, MapMode, State};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What is kept of a step.
+/// The record of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Kept {
     /// Its next call is made in this round, and is the first there.
     Round(Round),
-    /// Refused: the next call is made in the round after. The step goes back to this one if somebody says that it was
-    /// performed after all.
+    /// Refused: the next call is made in the next round. The step returns to this round if a late success says that it
+    /// was performed after all.
     Refused(Box<Sent>),
-    /// Perhaps performed, or never sent, or performed with bytes that are lost: the same goes out again under the same key.
+    /// Perhaps performed, or never sent, or performed with lost bytes: the same goes out again under the same key.
     Again(Box<Sent>),
-    /// Performed, with this result. The same goes out again under the same key, and where that may not be, the result
-    /// is used.
+    /// Performed, with this result. The same goes out again under the same key; if that is not allowed, the result is
+    /// used.
     Done(Box<Sent>, Payload),
-    /// A Map Run of this round: it is taken up again, with the children that it has.
+    /// A Map Run of this round: it is taken up again, with its existing children.
     MapRun(Round, MapRunId),
-    /// The first, and what was sent in another round, to which the step may yet return.
+    /// The first record, and the call of another round, to which the step may yet return.
     Beside(Box<Kept>, Box<Sent>),
 }
 
 impl Kept {
-    /// What is to be known of a step when it is taken again.
+    /// The record to keep of a step.
     fn of(step: &Step) -> Option<Self> {
         let kept = Self::of_sent(step)?;
         Some(match (&kept, step.aside.clone()) {
@@ -63,12 +63,12 @@ impl Kept {
         })
     }
 
-    /// It was not performed in this round, as far as anybody knows.
+    /// The record of a call that was not performed in this round, as far as is known.
     pub(crate) fn refused(sent: Sent) -> Self {
         Self::Refused(Box::new(sent))
     }
 
-    /// It was performed, and must not be under another key.
+    /// The record of a call that was performed, and must not be performed under another key.
     pub(crate) fn done(sent: Sent, result: Payload) -> Self {
         Self::Done(Box::new(Sent { failed: Some(Certainty::Ambiguous), doubt: true, ..sent }), result)
     }
@@ -82,7 +82,7 @@ impl Kept {
         }
     }
 
-    /// The same with fewer bytes, where they are too many.
+    /// The same with fewer bytes, if they are too many.
     fn smaller(self) -> Self {
         match self {
             Self::Done(sent, _) => Self::Again(Box::new(sent.without_bytes())),
@@ -94,7 +94,7 @@ impl Kept {
         }
     }
 
-    /// Somebody says that it was performed in a round that had failed.
+    /// A late success says that it was performed in a failed round.
     fn contradicted(self, round: Round) -> Self {
         let (kept, mut aside) = match self {
             Self::Beside(kept, aside) => (*kept, Some(aside)),
@@ -117,7 +117,7 @@ impl Kept {
         }
     }
 
-    /// The step begins where the run before left it.
+    /// Begins the step from the record of the previous run.
     fn resume(self, step: &mut Step) {
         match self {
             Self::Round(round) => step.round = round,
@@ -146,7 +146,7 @@ impl Kept {
     }
 }
 
-/// Whether a state runs branches or iterations, and does so again if they fail.
+/// Whether a state has branches or iterations, and runs them again if they fail.
 fn runs_again(state: &State) -> bool {
     match &state.kind {
         Kind::Parallel(parallel) => !parallel.after.retry.is_empty(),
@@ -155,8 +155,8 @@ fn runs_again(state: &State) -> bool {
     }
 }
 
-/// The strand that keeps what is kept of this one's steps: that of the outermost Parallel or Map around it that may be
-/// run again.
+/// The strand that keeps the records of this one's steps: that of the outermost Parallel or Map around it that may run
+/// again.
 pub(crate) fn keeper(table: &Draft<'_>, strand: StrandId) -> Option<StrandId> {
     let mut keeper = None;
     let mut parent = table.peek(strand)?.parent;
@@ -181,9 +181,9 @@ fn place(table: &Draft<'_>, strand: StrandId) -> Option<Arc<str>> {
     Some(place.into())
 }
 
-/// A strand's step is about to be gone: what the next run needs of it is kept.
+/// A strand's step is about to be removed: keeps the record for the next run.
 pub(crate) fn keep(table: &mut Draft<'_>, strand: StrandId) {
-    // Nothing around most strands may be run again.
+    // Most strands have nothing around them that may run again.
     if keeper(table, strand).is_none() {
         return;
     }
@@ -200,7 +200,7 @@ pub(crate) fn keep(table: &mut Draft<'_>, strand: StrandId) {
     }
 }
 
-/// This is what the next run shall know of the strand's step.
+/// Sets the record of the strand's step for the next run.
 pub(crate) fn put(table: &mut Draft<'_>, strand: StrandId, kept: Kept) {
     let Some(keeper) = keeper(table, strand) else { return };
     let Some(place) = place(table, strand) else { return };
@@ -212,7 +212,7 @@ pub(crate) fn put(table: &mut Draft<'_>, strand: StrandId, kept: Kept) {
     table.core().kept_bytes -= before.map_or(0, |before| before.bytes());
 }
 
-/// A strand has entered a state: it goes on from what the run before left.
+/// A strand has entered a state: continues from the previous run's record.
 pub(crate) fn take_up(table: &mut Draft<'_>, strand: StrandId) {
     let Some(keeper) = keeper(table, strand).filter(|keeper| table.keeps(*keeper)) else { return };
     let Some(place) = place(table, strand) else { return };
@@ -222,8 +222,8 @@ pub(crate) fn take_up(table: &mut Draft<'_>, strand: StrandId) {
     }
 }
 
-/// A key that had failed is in doubt after all, while its step is between two runs of what is around it: the next run sends
-/// what was sent under that key or, if a later one went out since, under the later one.
+/// A failed key is in doubt after all, while its step is between two runs of the state around it: the next run repeats
+/// the call under that key or, if a later one went out since, under the later one.
 pub(crate) fn contradict(table: &mut Draft<'_>, key: &EffectKey) {
     let place: Arc<str> = key.step().into();
     let Some((keeper, kept)) = table.kept_anywhere(&place) else { return };
@@ -234,7 +234,7 @@ pub(crate) fn contradict(table: &mut Draft<'_>, key: &EffectKey) {
     table.put_kept(keeper, place, kept);
 }
 
-/// The Parallel or Map of this strand is left, and is not run again.
+/// The Parallel or Map of this strand is left, and will not run again: removes its records.
 pub(crate) fn forget(table: &mut Draft<'_>, strand: StrandId) {
     if table.keeps(strand) {
         let bytes: usize = table.drop_kept(strand).iter().map(Kept::bytes).sum();

@@ -1,6 +1,6 @@
-//! Labels: short pairs of key and value that an execution is started with and found by.
+//! Labels: short pairs of key and value, set at an execution's start, to find it by.
 //!
-//! They are fixed when it starts. Definitions do not see them, and nothing is decided by them.
+//! They never change. Definitions do not see them, and no decision depends on them.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ pub const LABEL_VALUE_BYTES_MAX: usize = 255;
 #[serde(transparent)]
 pub struct Labels(Option<Arc<BTreeMap<Arc<str>, Arc<str>>>>);
 
-/// Why these cannot be the labels of an execution.
+/// Why labels are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LabelError {
     #[error("an execution has at most {LABELS_MAX} labels, and here are {0}")]
@@ -79,7 +79,7 @@ impl Labels {
     }
 }
 
-/// The marks that separate key and value where a label is written as one text belong to no key.
+/// A key must not contain the separators of a label that is written as one text.
 fn is_key(key: &str) -> bool {
     let is_wrong = |character: char| matches!(character, ':' | '=') || character.is_control();
     !key.is_empty() && key.len() <= LABEL_KEY_BYTES_MAX && !key.contains(is_wrong)

@@ -1,8 +1,8 @@
 //! Executions as pure functions.
 //!
-//! Everything that happens to an [`Execution`] is an [`Input`]. [`decide`] says what follows: a [`Turn`] of
-//! records to be committed, and the [`Effect`]s that may leave once it is. No clock, no chance, no IO: the
-//! [`Moment`] brings the only time and the only dice. The state of an Execution is the fold of its Turns.
+//! Everything that happens to an [`Execution`] is an [`Input`]. [`decide`] returns what follows: a [`Turn`] of records
+//! to commit, and the [`Effect`]s that may leave after the commit. No clock, no randomness, no IO: the [`Moment`] has
+//! the only time and the only entropy. The state of an Execution is the fold of its Turns.
 
 mod answered;
 mod apply;

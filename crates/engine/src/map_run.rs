@@ -1,9 +1,9 @@
-//! A Map Run: which child comes next, and when it is over. Pure; somebody else starts the children. [`life`] is the way
-//! of a run from its order to its end, this the part in which children run.
+//! A Map Run: chooses the next child, and detects the end. Pure; the runtime starts the children. [`life`] is the whole
+//! course of a run from its order to its end, this the part in which children run.
 //!
-//! It holds no results and no list of all items: items are offered in pieces, made into children one after the
-//! other, and forgotten. A run that is taken up again goes through the same items in the same order, and so comes
-//! to the same children; of those that ended before it only asks how.
+//! It holds no results and no list of all items: items are offered in pieces, made into children one after the other,
+//! and forgotten. A run that is taken up again reads the same items in the same order, and so makes the same children;
+//! of those that ended before it only reads the status.
 
 mod items;
 mod known;
@@ -31,77 +31,72 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// AWS runs at most this many children of a Map Run at once.
+/// AWS's limit for children of a Map Run at once.
 const AT_ONCE_MAX: u64 = 10_000;
-/// How many children that have ended before are passed over at once.
+/// How many children that have ended before are skipped at once.
 const PASS_AT_ONCE: usize = 1_000;
 
-/// How a Map Run ended.
+/// The outcome of a Map Run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum MapRunOutcome {
-    /// Enough of it went well.
+    /// The failures are within the tolerance.
     Succeeded {
         /// The results in the order of the items.
         output: Payload,
     },
-    /// It did not.
+    /// It failed.
     Failed {
         /// Error and cause.
         fault: Fault,
     },
 }
 
-/// A child to be started.
+/// A child to start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Child {
     pub index: u32,
     /// Its id, which follows from the Map Run's key and the index.
     pub id: ExecutionId,
-    /// What it receives.
     pub input: Payload,
-    /// How many items that is.
+    /// The number of its items.
     pub items: u32,
-    /// It ended before, and not well: a redrive runs it again.
+    /// It ended before without success: a redrive runs it again.
     pub again: bool,
 }
 
-/// What a Map Run wants next.
+/// The next step of a Map Run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
-    /// This child is to be started.
+    /// Start this child.
     Start(Child),
-    /// It has looked through much that was done before: ask again soon, and let others have their turn.
+    /// It has skipped many finished children: call again soon, after other work.
     Looking,
     /// Nothing, until a child ends or more items come.
     NotNow,
-    /// It is over: all children ended, or it cannot go on. Children still under way are to be stopped.
+    /// It is over: all children ended, or it cannot continue. Stop children that are still under way.
     Over(Result<(), Fault>),
 }
 
-/// How many fare in which way.
+/// Counts by status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// In all, as far as they are known.
+    /// In all, as far as known.
     pub total: u64,
-    /// Under way.
     pub running: u64,
-    /// Ended well.
     pub succeeded: u64,
     pub failed: u64,
-    /// Took too long.
     pub timed_out: u64,
-    /// Stopped.
     pub aborted: u64,
 }
 
 impl Tally {
-    /// Not begun.
+    /// Not begun yet.
     pub fn pending(&self) -> u64 {
         let others = self.running + self.succeeded + self.failed + self.timed_out + self.aborted;
         self.total.saturating_sub(others)
     }
 
-    /// What counts against the tolerance.
+    /// The number that counts against the tolerance.
     fn unsuccessful(&self) -> u64 {
         self.failed + self.timed_out
     }
@@ -121,7 +116,7 @@ impl Tally {
     }
 }
 
-/// How a Map Run fares.
+/// The counts of a Map Run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MapRunCounts {
     pub items: Tally,
@@ -130,7 +125,7 @@ pub struct MapRunCounts {
 }
 
 impl MapRunCounts {
-    /// One more child with so many items, which stands like this.
+    /// Counts one more child with this status and number of items.
     pub fn add(&mut self, status: Status, items: u32) {
         self.items.total += u64::from(items);
         self.children.total += 1;
@@ -143,33 +138,32 @@ impl MapRunCounts {
     }
 }
 
-/// What may be changed while it runs.
+/// The bounds that may be changed while it runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MapRunBounds {
     /// How many children at once; 0 is as many as allowed.
     pub max_concurrency: u64,
     /// How many items may fail.
     pub tolerated_count: Option<u64>,
-    /// What share of items may fail, in percent.
+    /// The percentage of items that may fail.
     pub tolerated_percentage: Option<f64>,
 }
 
-/// A Map Run under way.
 pub struct MapRun {
     items: Items,
     bounds: MapRunBounds,
     /// The number of the next child.
     next: u32,
-    /// Children under way, with their numbers of items.
+    /// Running children, with their numbers of items.
     live: BTreeMap<u32, u32>,
-    /// Children of an earlier process that this one has not come to yet.
+    /// Children of an earlier process that this run has not reached yet.
     known: Known,
     counts: MapRunCounts,
 }
 
 impl MapRun {
-    /// A run of this order, whose children receive at most so many bytes. Items that are part of the order need not
-    /// be offered.
+    /// A run of this order, with a size limit for the input of a child. Items that are part of the order need not be
+    /// offered.
     pub fn new(machine: Arc<Machine>, order: MapRunOrder, input_bytes_max: usize) -> Self {
         let bounds = MapRunBounds::of(&order);
         let mut run = Self {
@@ -184,13 +178,13 @@ impl MapRun {
         run
     }
 
-    /// What is known of its children from before. Those that ended are not started again.
+    /// Sets the statuses of its existing children. Those that ended are not started again.
     pub fn resume(&mut self, known: Known) {
         assert_eq!(self.next, 0, "a run is taken up before it starts children");
         self.known = known;
     }
 
-    /// What was ordered.
+    /// The order of the run.
     pub fn order(&self) -> &MapRunOrder {
         self.items.order()
     }
@@ -200,7 +194,6 @@ impl MapRun {
         self.items.machine()
     }
 
-    /// How it fares.
     pub fn counts(&self) -> MapRunCounts {
         self.counts
     }
@@ -210,17 +203,17 @@ impl MapRun {
         self.bounds
     }
 
-    /// Changes its bounds; those that run now run on.
+    /// Changes its bounds; running children continue.
     pub fn adjust(&mut self, bounds: MapRunBounds) {
         self.bounds = bounds;
     }
 
-    /// Where its items come from, as `Map.Item.Source` tells.
+    /// Sets the source of its items, for `Map.Item.Source`.
     pub fn comes_from(&mut self, source: Arc<str>) {
         self.items.comes_from(source);
     }
 
-    /// More items, in order.
+    /// Adds items, in order.
     pub fn offer(&mut self, items: Vec<Value>) {
         self.counts.items.total += items.len() as u64;
         self.items.offer(items);
@@ -231,7 +224,7 @@ impl MapRun {
         self.items.no_more();
     }
 
-    /// How many items it has taken and not made into children yet: whoever offers them should wait while it is much.
+    /// How many items it has not made into children yet: the reader should wait while there are many.
     pub fn waiting_items(&self) -> usize {
         self.items.waiting()
     }
@@ -241,18 +234,18 @@ impl MapRun {
         self.items.spent()
     }
 
-    /// The children that run, those that it has not come to yet included.
+    /// The running children, including those that it has not reached yet.
     pub fn under_way(&self) -> impl Iterator<Item = u32> {
         let ahead = self.known.running().filter(|index| *index >= self.next);
         self.live.keys().copied().chain(ahead)
     }
 
-    /// A child of an earlier process runs still. It is counted when the run comes to its items.
+    /// A child of an earlier process still runs. It is counted when the run reaches its items.
     pub fn found_running(&mut self, index: u32) {
         self.known.set(index, Status::Running);
     }
 
-    /// A child ended. Said twice, it counts once.
+    /// A child ended. A repeat counts once.
     pub fn child_ended(&mut self, index: u32, status: Status) {
         if index >= self.next {
             return self.known.set(index, status);
@@ -263,7 +256,7 @@ impl MapRun {
         self.counts.count(status, items);
     }
 
-    /// What is to be done now. It takes hardly more work than a Turn may.
+    /// The next step. It takes hardly more work than a Turn may.
     pub fn advance(&mut self) -> Next {
         let spent_max = self.items.spent().saturating_add(TURN_WORK_MAX);
         for _ in 0..PASS_AT_ONCE {
@@ -303,7 +296,7 @@ impl MapRun {
         Next::Looking
     }
 
-    /// A redrive runs those again that did not succeed.
+    /// Whether a redrive runs a child with this status again.
     fn runs_again(&self, status: Status) -> bool {
         match status {
             Status::Created | Status::Running | Status::Succeeded => false,
@@ -318,7 +311,7 @@ impl MapRun {
         }
     }
 
-    /// More failed than is tolerated. Of what share they are is known once all items are.
+    /// Whether more items failed than is tolerated. The percentage is known once all items are.
     fn exceeded(&self) -> bool {
         let MapRunBounds { tolerated_count, tolerated_percentage, .. } = self.bounds;
         let items = &self.counts.items;
@@ -329,7 +322,7 @@ impl MapRun {
 }
 
 impl MapRunBounds {
-    /// Those that a run begins with.
+    /// The bounds of an order.
     fn of(order: &MapRunOrder) -> Self {
         Self {
             max_concurrency: order.max_concurrency,
@@ -338,7 +331,7 @@ impl MapRunBounds {
         }
     }
 
-    /// Whether a bound that was set is exceeded by so many failures, of so many items if that is known.
+    /// Whether so many failures exceed a bound, of so many items if their number is known.
     pub(crate) fn are_exceeded(&self, failed: u64, total: Option<u64>) -> bool {
         if failed == 0 {
             return false;
@@ -352,7 +345,7 @@ impl MapRunBounds {
     }
 }
 
-/// More items failed than were tolerated.
+/// The fault when more items failed than were tolerated.
 pub(crate) fn tolerance_exceeded() -> Fault {
     Fault::new(TOLERANCE_EXCEEDED, "The specified tolerated failure threshold was exceeded")
 }
@@ -363,12 +356,12 @@ impl MapRunOrder {
         ExecutionId::of_child(&self.key, u64::from(index))
     }
 
-    /// The step that waits for the run.
+    /// The waiting step.
     fn by(&self) -> By {
         By::Key { strand: self.strand, key: self.key.clone(), attempt: None }
     }
 
-    /// How many items it has, as far as they are part of it.
+    /// The number of its items, as far as they are part of the order.
     pub(crate) fn items_known(&self) -> u64 {
         let items = self.items.as_ref().map_or(0, |items| match items.value() {
             Value::Array(items) => items.len(),
@@ -378,7 +371,7 @@ impl MapRunOrder {
         items as u64
     }
 
-    /// Who a child is. A Map Run is `…:mapRun:MACHINE/LABEL:UNIQUE`, and its children run `MACHINE/LABEL`.
+    /// The identity of a child. A Map Run is `…:mapRun:MACHINE/LABEL:UNIQUE`, and its children run `MACHINE/LABEL`.
     pub fn child_identity(&self, parent: &Identity, child: Child) -> Identity {
         let parts: Vec<&str> = self.arn.splitn(8, ':').collect();
         let part = |at: usize| (*parts.get(at).unwrap_or(&"")).to_owned();
@@ -403,8 +396,8 @@ impl MapRunOrder {
         }
     }
 
-    /// The state's result: what the children gave in the order of their items, error and cause of those that failed.
-    /// `WriterConfig.Transformation: FLATTEN` joins those that are arrays.
+    /// The state's result: the outputs of the children in the order of their items, error and cause of those that
+    /// failed. `WriterConfig.Transformation: FLATTEN` joins outputs that are arrays.
     pub fn gathered(&self, results: &[Payload]) -> Payload {
         let transformation = self.writer.as_ref().and_then(|writer| writer.config.get("Transformation"));
         if transformation.is_none_or(|how| how.as_str() != Some("FLATTEN")) {

@@ -1,7 +1,7 @@
-//! The Ledger's marks in a Turn, and what the Turn says of the calls that they are of.
+//! The Ledger's marks in a Turn, with the results of their calls.
 //!
-//! A mark says how things stand under a key, and no more: the answer or the error is in the record beside it. Rows of
-//! the Ledger and the story of an execution are both made of what is read here.
+//! A mark has only the status of a key: the answer or the error is in the record beside it. Rows of the Ledger and the
+//! trace of an execution are both made by this module.
 
 use crate::event::{EventKind, Fault};
 use crate::id::EffectKey;
@@ -9,7 +9,7 @@ use crate::turn::{LedgerStatus, Note, Record, Turn};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// How things stand under a key from this Turn on.
+/// The status of a key from this Turn on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mark<'t> {
     pub key: &'t EffectKey,
@@ -17,7 +17,7 @@ pub struct Mark<'t> {
     pub said: Said<'t>,
 }
 
-/// What a Turn says of a call.
+/// The Turn's record about a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Said<'t> {
     /// It was done, with this result.
@@ -27,7 +27,7 @@ pub enum Said<'t> {
 }
 
 impl Turn {
-    /// The marks of this Turn, in the order in which they were made.
+    /// The marks of this Turn, in their order.
     pub fn marks(&self) -> impl Iterator<Item = Mark<'_>> {
         self.records.iter().enumerate().filter_map(|(at, record)| {
             let Record::Note(Note::Ledger { key, status, .. }) = record else { return None };
@@ -38,7 +38,7 @@ impl Turn {
 }
 
 impl<'t> Said<'t> {
-    /// An event comes right before its mark; a step is held right after it.
+    /// An event comes right before its mark; a hold right after it.
     fn of(before: Option<&'t Record>, after: Option<&'t Record>) -> Self {
         if let Some(Record::Note(Note::Held { fault, .. })) = after {
             return Self::Failed(Cow::Borrowed(fault));
@@ -52,7 +52,7 @@ impl<'t> Said<'t> {
                 | EventKind::TaskNotStarted { fault, .. } => Self::Failed(Cow::Borrowed(fault)),
                 _ => Self::Nothing,
             },
-            // A success came late, under a key that had failed.
+            // A success came late, under a failed key.
             Some(Record::Note(Note::LateOutcome { .. })) => Self::Failed(Cow::Owned(Fault::contradicted())),
             Some(Record::Note(_)) | None => Self::Nothing,
         }

@@ -1,6 +1,6 @@
-//! Executions that steps start: `arn:aws:states:::states:startExecution` in its patterns.
+//! Executions started by steps: `arn:aws:states:::states:startExecution` in its patterns.
 //!
-//! What a step asks for, what it waits for and what it is told are decided here, whoever starts the execution.
+//! This module decides the request, the wait and the result of such a step; the runtime starts the execution.
 
 use crate::arn::{Arns, is_name};
 use crate::event::Fault;
@@ -15,21 +15,21 @@ use perdura_asl::object;
 use perdura_asl::resource::{Pattern, Resource, TaskKind};
 use std::sync::Arc;
 
-/// What a step waits for that starts an execution.
+/// The wait of a step that starts an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// That the child has begun.
+    /// For the start of the child.
     Begin,
     /// Its end, with input and output as text: `.sync`.
     EndAsText,
     /// Its end, with input and output as JSON: `.sync:2`.
     EndAsJson,
-    /// Somebody who returns the token.
+    /// For the return of the token.
     Token,
 }
 
 impl Wait {
-    /// Whether a call starts an execution, and what it waits for then.
+    /// The wait of a call, if it starts an execution.
     pub fn of(resource: &Resource) -> Option<Self> {
         if resource.kind != TaskKind::Child {
             return None;
@@ -51,7 +51,7 @@ impl Wait {
         }
     }
 
-    /// What a step is told when its child has begun.
+    /// The step's outcome when its child has begun.
     pub fn begun(self, child_arn: &Arc<str>, at: Timestamp) -> Outcome {
         let output =
             Payload::from(object! {"ExecutionArn" => child_arn.clone(), "StartDate" => at.to_string()});
@@ -61,7 +61,7 @@ impl Wait {
         }
     }
 
-    /// What a step is told when its child has ended: how it is described, as its result or as the cause of its
+    /// The step's outcome when its child has ended: the child's description, as the result or as the cause of the
     /// failure.
     pub fn ended(self, child: &Execution) -> Outcome {
         let identity = child.identity();
@@ -98,29 +98,29 @@ impl Wait {
     }
 }
 
-/// What a step asks for.
+/// The request of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asked {
     /// The machine's name.
     pub machine: Arc<str>,
     /// A version or an alias of it.
     pub qualifier: Option<Arc<str>>,
-    /// The machine as it was named.
+    /// The machine's name or ARN as written.
     pub machine_arn: Arc<str>,
-    /// The child's name, if it shall have one.
+    /// The child's name, if one is given.
     pub name: Option<Arc<str>>,
     /// The child's input.
     pub input: Payload,
     /// The partition, region and account of its parent.
     pub arns: Arns,
-    /// The bounds of its parent.
+    /// The limits of its parent.
     pub limits: Limits,
-    /// The key of the request that its parent began with.
+    /// The client's key of the request that its parent began with.
     pub root_key: Option<Arc<str>>,
 }
 
 impl Asked {
-    /// What the arguments of a step ask for, or why they cannot be followed.
+    /// Parses the arguments of a step.
     pub fn read(arguments: &Value, parent: &Identity) -> Result<Self, Fault> {
         let text = |name: &str| arguments.get(name).and_then(Value::as_str);
         let machine_arn = text("StateMachineArn").unwrap_or_default();
@@ -161,23 +161,23 @@ impl Asked {
         of_service("StateMachineDoesNotExist", &message)
     }
 
-    /// The machine takes no executions any more.
+    /// The machine is being deleted.
     pub fn machine_is_deleting(&self) -> Fault {
         let message = format!("State Machine is deleting: '{}'", self.machine_arn);
         of_service("StateMachineDeleting", &message)
     }
 
-    /// The name belongs to another execution, known by this ARN.
+    /// The name belongs to another execution, with this ARN.
     pub fn name_is_taken(arn: &str) -> Fault {
         of_service("ExecutionAlreadyExists", &format!("Execution Already Exists: '{arn}'"))
     }
 
-    /// Whether an execution that has the name and runs is what is asked for: the same start again.
+    /// Whether a running execution with this name is the requested one: then it is the same start.
     pub fn is(&self, other: &Execution) -> bool {
         !other.is_ended() && other.identity().input.text() == self.input.text()
     }
 
-    /// The machine and the execution that arguments name, where they name one.
+    /// The machine and the execution in the arguments, if they name one.
     pub fn named(arguments: &Value) -> Option<(&str, &str)> {
         let text = |name: &str| arguments.get(name).and_then(Value::as_str);
         let (machine, _) = machine_of(text("StateMachineArn")?);
@@ -191,7 +191,7 @@ pub(crate) fn machine_of(arn: &str) -> (&str, Option<&str>) {
     machine.split_once(':').map_or((machine, None), |(machine, qualifier)| (machine, Some(qualifier)))
 }
 
-/// A start that was not made, and certainly so.
+/// A start that was certainly not made.
 pub fn refused(fault: Fault) -> Outcome {
     Outcome::Failed { fault, certainty: Certainty::Refused }
 }

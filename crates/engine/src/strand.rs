@@ -1,4 +1,4 @@
-//! One line of control of an execution, and where its step stands.
+//! One line of control of an execution, and the state of its step.
 
 use crate::event::Fault;
 use crate::id::{
@@ -16,19 +16,18 @@ use std::sync::Arc;
 /// One line of control: the machine itself, a branch of a Parallel, an iteration of a Map.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Strand {
-    /// Whose branch it is, and which.
+    /// The strand around it, and its index there.
     pub parent: Option<(StrandId, u32)>,
-    /// What it runs.
     pub flow: FlowIx,
     /// Its place in Map and Parallel, for keys: `[3]`, `[2:3][0]`.
     pub place: Arc<str>,
-    /// What its first state receives.
+    /// The input of its first state.
     pub input: Payload,
-    /// Its variables; outer ones are its parents'. Shared until one is set.
+    /// Its variables; outer ones belong to its parents. Shared until one is set.
     pub variables: Arc<BTreeMap<Arc<str>, Payload>>,
     /// Its last event, from which the next one follows.
     pub last: Seq,
-    /// Where it stands; `None` before the first state and after the last.
+    /// Its current step; `None` before the first state and after the last.
     pub step: Option<Step>,
 }
 
@@ -38,57 +37,55 @@ pub struct Step {
     pub state: StateIx,
     /// Its raw input.
     pub input: Payload,
-    /// The event that entered it, and the one before.
+    /// The event that entered it.
     pub entered: Seq,
-    /// What that event followed from.
+    /// The event before that.
     pub entered_after: Seq,
     /// When it was entered.
     pub entered_at: Timestamp,
-    /// The same instant by the steady clock, where that says something else.
+    /// The same instant by the steady clock, if that differs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entered_steady: Option<Timestamp>,
     /// How often its branches or iterations were begun.
     pub runs: u32,
     /// Retries so far, by retrier.
     pub retries: BTreeMap<u32, u64>,
-    /// Which key generation.
     pub round: Round,
-    /// What was last sent, under which round: the same round sends the same again.
+    /// The last call, with its round: the same round sends the same again.
     pub sent: Option<Sent>,
-    /// What was sent in another round, while the step may yet return to it: in the one that was refused, until something
-    /// goes out under the key after it; in the one that nobody took, once the step has gone back.
+    /// The call of another round, while the step may yet return to it: of the refused round, until a call leaves under
+    /// the next key; of a round that no worker took, once the step has gone back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aside: Option<Box<Sent>>,
-    /// What the task gave, if only the use of it failed: then it is used again, and the task not called.
+    /// The task's result, if only its use failed: then it is used again, and the task is not called.
     pub result: Option<Payload>,
-    /// The Map Run that it has started: a retry takes it up again, with the children that it has.
+    /// The Map Run that it has started: a retry takes it up again, with its existing children.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub map_run: Option<MapRunId>,
-    /// What the task gave in an earlier run of the Parallel or Map around it: used where the call may not be repeated.
+    /// The task's result in an earlier run of the Parallel or Map around it: used if the call may not be repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub done: Option<Payload>,
-    /// Where it stands.
     pub standing: Standing,
 }
 
 impl Step {
-    /// Whether its call is held, and nobody has said how it went.
+    /// Whether its call is held and not resolved.
     pub(crate) fn is_held(&self) -> bool {
         matches!(self.standing, Standing::Held { .. }) && self.sent.as_ref().is_some_and(Sent::is_in_doubt)
     }
 
-    /// Whether this round has sent something that was too large to be kept.
+    /// Whether this round has sent bytes that were too large to keep.
     pub(crate) fn has_lost_bytes(&self) -> bool {
         self.sent_in(self.round).is_some_and(|sent| sent.lost.is_some())
     }
 
-    /// What was sent in this round, if that is still known.
+    /// The call of this round, if it is still known.
     pub(crate) fn sent_in(&self, round: Round) -> Option<&Sent> {
         self.sent.iter().chain(self.aside.as_deref()).find(|sent| sent.round == round)
     }
 
-    /// Whether nothing was begun since this round was refused: the next call has not been made, no worker has taken it, or
-    /// it never reached its receiver.
+    /// Whether nothing was begun since this round was refused: the next call has not been made, no worker has taken it,
+    /// or it never reached its receiver.
     pub(crate) fn can_go_back_to(&self, round: Round) -> bool {
         let Some(sent) = &self.sent else { return false };
         let is_begun = match &self.standing {
@@ -102,7 +99,7 @@ impl Step {
         !is_begun && self.result.is_none() && self.round > round && self.sent_in(round).is_some()
     }
 
-    /// Something may have been begun under the key: there is no way back to an earlier one.
+    /// A call may have begun under the key: the step can no longer return to an earlier one.
     pub(crate) fn has_gone_out(&mut self) {
         let round = self.round;
         self.aside.take_if(|aside| aside.round < round);
@@ -119,14 +116,14 @@ impl Step {
 #[expect(clippy::struct_excessive_bools, reason = "each is said by somebody else, at another time")]
 pub struct Sent {
     pub round: Round,
-    /// Which attempt of the round.
+    /// The attempt of the round.
     #[serde(default)]
     pub attempt: Attempt,
     /// When the round was first sent by an attempt that may have been performed.
     pub at: Timestamp,
     /// The bytes, unless they are lost.
     pub input: Payload,
-    /// The bytes were too many to be kept: the next attempt makes them anew, and this says whether they are the same.
+    /// The bytes were too many to keep: the next attempt makes them anew, and this digest shows whether they are equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<Digest>,
     /// The secret of its token.
@@ -134,24 +131,24 @@ pub struct Sent {
     /// `Credentials`, evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials: Option<Payload>,
-    /// An attempt that was given up had begun a child or a job. If the child is not there any more, it has ended and was
-    /// swept, and must not begin anew.
+    /// An attempt that was given up had begun a child or a job. If the child does not exist any more, it has ended and
+    /// was swept, and must not begin anew.
     #[serde(default, skip_serializing_if = "is_false")]
     pub submitted: bool,
     /// How it ended, if it failed.
     pub failed: Option<Certainty>,
     /// An earlier attempt of the round may have been performed. Only a success, a refusal by the receiver under the
-    /// key, or a person ends that; what becomes of a later attempt does not.
+    /// key, or a person ends that; the result of a later attempt does not.
     #[serde(default, skip_serializing_if = "is_false")]
     pub doubt: bool,
-    /// Somebody says that it was performed in this round, which another had refused. Only a success or a person ends
-    /// that.
+    /// A late success says that it was performed in this round, which another worker had refused. Only a success or a
+    /// person ends that.
     #[serde(default, skip_serializing_if = "is_false")]
     pub said_done: bool,
-    /// Somebody says that an earlier round was performed after all: then no other key follows.
+    /// A late success says that an earlier round was performed after all: then no other key follows.
     #[serde(default, skip_serializing_if = "is_false")]
     pub contradicted: bool,
-    /// A person said: again. The next attempt is made whatever the destination's policy is.
+    /// A person said: again. The next attempt is made whatever the policy is.
     #[serde(default, skip_serializing_if = "is_false")]
     pub again: bool,
 }
@@ -163,12 +160,13 @@ impl Sent {
         Self { input: Value::Null.into(), lost, ..self }
     }
 
-    /// How many bytes are kept of it.
+    /// The number of bytes kept of it.
     pub(crate) fn bytes(&self) -> usize {
         if self.lost.is_some() { 0 } else { self.input.len() }
     }
 
-    /// Whether the effect may have been performed in this round, by this attempt or an earlier one, and nobody knows.
+    /// Whether the effect may have been performed in this round, by this attempt or an earlier one, and that is
+    /// unknown.
     pub fn is_in_doubt(&self) -> bool {
         self.doubt
             || match self.failed {
@@ -177,8 +175,8 @@ impl Sent {
             }
     }
 
-    /// Somebody says that a round of the step was performed which had failed: this one, the one aside, or an earlier one.
-    /// `returns`: where nothing was begun under a later key, nothing will be.
+    /// A late success says that a failed round of the step was performed: this one, the one aside, or an earlier one.
+    /// `returns`: if nothing was begun under a later key, nothing will be.
     pub(crate) fn contradict(&mut self, mut aside: Option<&mut Self>, round: Round, returns: bool) {
         if let Some(aside) = aside.as_deref_mut()
             && returns
@@ -197,32 +195,32 @@ impl Sent {
         }
     }
 
-    /// Whether the receiver has said no to this round for good. Only then may the next attempt have another key.
+    /// Whether the receiver has refused this round for good. Only then may the next attempt have another key.
     pub(crate) fn is_refused(&self) -> bool {
         !self.doubt && !self.contradicted && self.failed == Some(Certainty::Refused)
     }
 }
 
-/// Where a Step stands. Each variant holds what is true there, and nothing that is not.
+/// The state of a Step. Each variant has only the data that is valid in it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Standing {
     /// Entered, or about to be tried again.
     Ready,
-    /// A call is on its way.
+    /// A call is under way.
     Calling {
-        /// It left; an activity: a worker has taken it.
+        /// It left; for an activity: a worker has taken it.
         started: bool,
-        /// A job or callback was handed over: its token is out, and it is not made again.
+        /// A job or callback was handed over: its token was given out, and it is not repeated.
         #[serde(default, skip_serializing_if = "is_false")]
         submitted: bool,
-        /// How long it may take.
+        /// Its time limit.
         timeout: Option<Clock>,
-        /// How long it may be silent.
+        /// Its heartbeat timeout.
         heartbeat: Option<Clock>,
     },
     /// A Wait, or a pause before a retry.
     Resting {
-        /// Until when, by the steady clock unless `wall` is set.
+        /// The end, by the steady clock unless `wall` is set.
         until: Timestamp,
         /// It is a retry.
         retry: bool,
@@ -230,9 +228,9 @@ pub enum Standing {
         #[serde(default, skip_serializing_if = "is_false")]
         wall: bool,
     },
-    /// Nobody knows whether its call was performed: a person decides, or a late answer.
+    /// The outcome of its call is unknown: a person decides, or a late answer.
     Held {
-        /// What happened to the call.
+        /// The fault of the call.
         fault: Fault,
         /// The history has an attempt that has not ended.
         open: bool,
@@ -255,12 +253,12 @@ pub enum Standing {
 }
 
 impl Standing {
-    /// Its call has begun a child or a job, whose end it waits for.
+    /// Its call has begun a child or a job, and waits for its end.
     pub(crate) fn is_submitted(&self) -> bool {
         matches!(self, Self::Calling { submitted: true, .. })
     }
 
-    /// What is known of an attempt that nobody answers: a task that no worker has taken was certainly not performed.
+    /// The certainty of an attempt without an answer: a task that no worker has taken was certainly not performed.
     pub(crate) fn unanswered(&self) -> Certainty {
         match self {
             Self::Calling { started: false, .. } => Certainty::NotSent,
@@ -269,8 +267,8 @@ impl Standing {
     }
 }
 
-/// One run of a Distributed Map. What is drawn by chance for it follows from these two, so that the same run is
-/// ordered alike however often.
+/// One run of a Distributed Map. Its random values follow from these two fields, so that the same run always has the
+/// same order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MapRunId {
     pub arn: Arc<str>,
@@ -278,11 +276,11 @@ pub struct MapRunId {
     pub began_at: Timestamp,
 }
 
-/// A time that may pass, by the steady clock. An activity's begins when a worker takes it, every other as the call leaves.
+/// A time limit, by the steady clock. An activity's begins when a worker takes it, every other when the call leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clock {
     pub seconds: u64,
-    /// Until when, once it runs.
+    /// Its end, once it runs.
     pub until: Option<Timestamp>,
 }
 
@@ -301,19 +299,19 @@ pub struct Run {
     pub at_once: u32,
     /// The next to start.
     pub next: u32,
-    /// How many ended well.
+    /// How many succeeded.
     pub done: u32,
-    /// Those under way, by index.
+    /// The running ones, by index.
     pub live: BTreeMap<u32, StrandId>,
     /// The items of a Map; the common input of a Parallel.
     pub items: Payload,
-    /// It failed with this, and is run again once the calls that are held in it are resolved.
+    /// It failed with this, and runs again once the held calls in it are resolved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<Fault>,
 }
 
 impl Strand {
-    /// When it wants to be woken.
+    /// When it must be woken.
     pub(crate) fn wakes(&self) -> Wake {
         let Some(step) = &self.step else { return Wake::default() };
         match &step.standing {
@@ -334,7 +332,7 @@ impl Strand {
         Some(EffectKey::new(execution, &self.step_place(step, machine, visit), step.round))
     }
 
-    /// Where its step stands, the same in every round.
+    /// The place of its step, the same in every round.
     pub(crate) fn step_place<'a>(&'a self, step: &Step, machine: &'a Machine, visit: u32) -> StepPlace<'a> {
         StepPlace { state: &machine.state(step.state).name, place: &self.place, visit }
     }

@@ -1,9 +1,9 @@
-//! `TestState`: one state is tried out, without an execution around it.
+//! `TestState`: tests one state, without an execution around it.
 //!
-//! The state becomes a machine of its own, and the machine an execution that is stopped behind its first state. So
-//! everything is evaluated by the lines that decide in executions; a [`Trial`] looks on. What a Task calls is for
-//! others to do, between [`TestState::prepare`] and [`Calling::finish`]; a mock takes the place of the call, and of
-//! the branches and iterations of Parallel and Map, which are never run here.
+//! The state becomes a machine of its own, and the machine an execution that stops after its first state. So the same
+//! code as in executions evaluates everything; a [`Trial`] records it. The caller makes a Task's call, between
+//! [`TestState::prepare`] and [`Calling::finish`]; a mock replaces the call, and the branches and iterations of
+//! Parallel and Map, which never run here.
 //!
 //! Messages are AWS's where they are known.
 
@@ -35,64 +35,64 @@ use perdura_asl::source::Source;
 use run::Run;
 use std::sync::Arc;
 
-/// What AWS calls the state that is tried, whatever its name.
+/// AWS's name for the tested state, whatever its real name is.
 const NAME: &str = "StateName";
-/// How long a trial may take.
+/// The time limit of a test.
 const LONGEST_MS: i64 = 300_000;
 
-/// A request to try a state out.
+/// A request to test a state.
 pub struct TestState {
     /// A state, or with `state_name` a machine.
     pub definition: Arc<str>,
     /// The role under which it would run on AWS.
     pub role_arn: Option<Arc<str>>,
-    /// What the state receives.
+    /// The state's input.
     pub input: Payload,
-    /// How much is told.
+    /// How much to return.
     pub level: InspectionLevel,
-    /// Whether the secrets of an HTTP request may be told.
+    /// Whether the secrets of an HTTP request may be shown.
     pub reveal_secrets: bool,
-    /// The variables that it sees.
+    /// The state's variables.
     pub variables: Variables,
-    /// Which state of the machine.
+    /// The state of the machine to test.
     pub state_name: Option<Arc<str>>,
-    /// What it is told to have got.
+    /// The mocked result.
     pub mock: Option<Mock>,
-    /// The context object, if it is not to be made up.
+    /// The context object, unless it is generated.
     pub context: Option<Map>,
-    /// What went before.
+    /// The earlier history of the state.
     pub configuration: Configuration,
 }
 
 /// `inspectionLevel`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InspectionLevel {
-    /// Only what came of it.
+    /// Only the result.
     #[default]
     Info,
-    /// Also what was seen on the way.
+    /// Also the intermediate values.
     Debug,
-    /// Also what an HTTP Task sent and received.
+    /// Also the exchange of an HTTP Task.
     Trace,
 }
 
-/// `stateConfiguration`: what went before, and what the state is to believe.
+/// `stateConfiguration`: the assumed earlier history of the state.
 #[derive(Clone, Default)]
 pub struct Configuration {
-    /// How often the retrier that takes the error has taken it already.
+    /// How often the retrier that matches the error has retried already.
     pub retrier_retry_count: Option<u64>,
-    /// Which state inside a Map or Parallel failed. It is told to AWS for the record, and changes nothing.
+    /// Which state inside a Map or Parallel failed. Accepted as on AWS, and without effect.
     pub error_caused_by_state: Option<Arc<str>>,
     /// How many iterations of a Distributed Map failed.
     pub map_iteration_failure_count: Option<u64>,
-    /// What the `ItemReader` reads.
+    /// The data for the `ItemReader`.
     pub map_item_reader_data: Option<Arc<str>>,
 }
 
-/// The request is refused, in these words.
+/// The refusal of a request, with its message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// The definition cannot be used, or not for this.
+    /// The definition is invalid, or invalid for this.
     #[error("{0}")]
     InvalidDefinition(String),
     /// The request contradicts itself or the definition.
@@ -101,7 +101,7 @@ pub enum Refused {
     /// The input is not JSON.
     #[error("{0}")]
     InvalidExecutionInput(String),
-    /// The role is none.
+    /// The role is not a valid ARN.
     #[error("{0}")]
     InvalidArn(String),
 }
@@ -118,20 +118,19 @@ impl Refused {
     }
 }
 
-/// What is to be done about a request.
+/// The next step of a request.
 pub enum Prepared {
-    /// Nothing: this came of it.
+    /// None: this is the result.
     Answered {
-        /// What came of it.
         verdict: Verdict,
-        /// How long AWS would have taken for it, which is how long a Wait waits: five minutes at most.
+        /// How long AWS would have taken, which is how long a Wait waits: five minutes at most.
         after_ms: i64,
     },
     /// A call is to be made first.
     Call(Box<Calling>),
 }
 
-/// What an HTTP Task sent and received, as the API shows it.
+/// The exchange of an HTTP Task, in the form of the API.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exchange {
     /// `request`, without secrets unless they may be revealed.
@@ -147,12 +146,12 @@ pub struct Calling {
 }
 
 impl Calling {
-    /// What is to be called. It may take five minutes at most, and less if it says so itself.
+    /// The call to make. It may take five minutes at most, or less if it has a limit of its own.
     pub fn call(&self) -> &Call {
         &self.call
     }
 
-    /// The call was made; `exchange` is what an HTTP Task sent and received.
+    /// The call was made; `exchange` is that of an HTTP Task.
     pub fn finish(mut self, outcome: &Outcome, exchange: Option<Exchange>, moment: &Moment) -> Verdict {
         self.run.step(&Alone::Answer(outcome), moment);
         self.run.verdict(exchange)
@@ -160,12 +159,12 @@ impl Calling {
 }
 
 impl TestState {
-    /// Reads the request of the API action.
+    /// Parses the request of the API action.
     pub fn read(request: &Value) -> Result<Self, Refused> {
         request::read(request)
     }
 
-    /// Takes the state as far as it goes without a call. Names and ARNs that are made up are of this place.
+    /// Runs the state as far as it goes without a call. Generated names and ARNs are of this account and region.
     pub fn prepare(&self, arns: &Arns, moment: &Moment) -> Result<Prepared, Refused> {
         if let Some(role) = self.role_arn.as_deref().filter(|role| !role.starts_with("arn:")) {
             return Err(Refused::InvalidArn(format!("Invalid Role Arn: '{role}'")));
@@ -198,7 +197,7 @@ impl TestState {
         Ok(Prepared::Answered { verdict: run.verdict(None), after_ms })
     }
 
-    /// The machine around the state, and the Map around the state in the definition.
+    /// The machine with the state, and the Map around the state in the definition.
     fn machine(&self) -> Result<(Arc<Machine>, Option<context::Iteration>), Refused> {
         let source = Source::new("definition", &*self.definition);
         let options = ReadOptions { machine_type: MachineType::Standard, strict: true };
@@ -256,13 +255,13 @@ impl TestState {
         }
     }
 
-    /// How often the retrier that takes the error has taken it already. AWS reads it from a context object, too.
+    /// How often the retrier that matches the error has retried already. AWS reads it from a context object, too.
     fn retries(&self) -> Option<u64> {
         let in_context = || self.context.as_ref()?.get("State")?.get("RetryCount")?.as_i64()?.try_into().ok();
         self.configuration.retrier_retry_count.or_else(in_context)
     }
 
-    /// What the mock says came of it, unless more iterations failed than are tolerated.
+    /// The mock's outcome, unless more iterations failed than are tolerated.
     fn outcome(&self, mock: &Mock, run: &mut Run) -> Result<Outcome, Refused> {
         let failed = |fault: Fault| Outcome::Failed { fault, certainty: Certainty::Refused };
         let failures = self.configuration.map_iteration_failure_count.unwrap_or(0);

@@ -1,7 +1,7 @@
-//! One state tried alone, by the same lines that decide in an execution.
+//! A test of one state, run by the same code as in an execution.
 //!
-//! A trial gives the state its context object, and takes note of the values between its stages and of the handler
-//! that took its error. Executions have none: then nothing is noted, and nothing is copied for noting it.
+//! A trial gives the state its context object, and records the values between its stages and the handler of its error.
+//! Executions have none: then nothing is recorded, and no value is copied.
 
 use crate::event::Fault;
 use perdura_asl::json::{Map, Payload, Value};
@@ -9,28 +9,28 @@ use perdura_asl::scope::Context;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-/// How many items of a Map are made as its children would receive them: each may be an expression's worth of work.
+/// How many items of a Map are built as inputs of children: each may take an expression's worth of work.
 pub(crate) const ITEMS_MAX: usize = 1_000;
 
-/// What a state is given, and what was seen of it.
+/// The context of a state, and the recorded values.
 pub(crate) struct Trial {
     /// `$$`
     pub(crate) context: Map,
-    /// How often the retrier that takes an error has taken it already, whichever that is.
+    /// How often the retrier that matches an error has retried already, whichever it is.
     pub(crate) retries: Option<u64>,
     seen: RefCell<BTreeMap<Stage, Payload>>,
     handled: RefCell<Option<Handled>>,
     exhausted: Cell<Option<u32>>,
 }
 
-/// A point in a state at which there is a value to look at.
+/// A point in a state with a value to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
-    /// After `InputPath`.
+    /// The value after `InputPath`.
     InputPath,
-    /// After `Parameters` or `Arguments`: what is sent.
+    /// The value after `Parameters` or `Arguments`, which is sent.
     Arguments,
-    /// What came back, or a Pass state's `Result`.
+    /// The task's result, or a Pass state's `Result`.
     Result,
     /// After `ResultSelector`.
     ResultSelector,
@@ -44,14 +44,14 @@ pub(crate) enum Stage {
     MaxConcurrency,
 }
 
-/// An error that Retry or Catch took.
+/// An error that Retry or Catch handled.
 #[derive(Clone, Debug)]
 pub(crate) struct Handled {
     pub(crate) fault: Fault,
     pub(crate) by: Handler,
 }
 
-/// Who took it.
+/// The handler.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Handler {
     Retrier { at: u32, delay_ms: i64 },
@@ -68,7 +68,7 @@ impl Trial {
         self.seen.borrow_mut().insert(stage, value);
     }
 
-    /// The value at this stage, if the state came so far.
+    /// The value at this stage, if the state came this far.
     pub(crate) fn at(&self, stage: Stage) -> Option<Payload> {
         self.seen.borrow().get(&stage).cloned()
     }
@@ -77,7 +77,7 @@ impl Trial {
         *self.handled.borrow_mut() = Some(Handled { fault: fault.clone(), by });
     }
 
-    /// This retrier matched the error, and has taken it as often as it may.
+    /// This retrier matched the error, and has no retries left.
     pub(crate) fn exhaust(&self, at: u32) {
         self.exhausted.set(Some(at));
     }
@@ -91,7 +91,7 @@ impl Trial {
     }
 }
 
-/// A context object that was given, with what only an execution knows of the step.
+/// A given context object, with values that only an execution knows.
 pub(crate) struct GivenContext<'a> {
     pub(crate) whole: Value,
     pub(crate) step: &'a dyn Context,

@@ -1,4 +1,4 @@
-//! What one pass over an execution records.
+//! The records of one pass over an execution.
 
 use crate::event::{Event, Fault};
 use crate::id::{EffectKey, Round, Seq, StrandId, Timestamp};
@@ -10,12 +10,11 @@ use std::sync::Arc;
 /// One decision, as it is committed: all of it or nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Turn {
-    /// In the order in which they happened.
     pub records: Vec<Record>,
 }
 
 impl Turn {
-    /// The numbered ones.
+    /// The records with numbers.
     pub fn events(&self) -> impl Iterator<Item = &Event> {
         self.records.iter().filter_map(|record| match record {
             Record::Event(event) => Some(event),
@@ -23,7 +22,7 @@ impl Turn {
         })
     }
 
-    /// The others.
+    /// The records without numbers.
     pub fn notes(&self) -> impl Iterator<Item = &Note> {
         self.records.iter().filter_map(|record| match record {
             Record::Note(note) => Some(note),
@@ -40,23 +39,23 @@ impl Turn {
     }
 }
 
-/// An Event, or what Step Functions has no word for.
+/// An Event, or something that Step Functions has no event for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Record {
     /// Numbered, and shown in the history.
     Event(Event),
-    /// Neither.
+    /// Not numbered, and not shown in the history.
     Note(Note),
 }
 
-/// What a Turn records beside Events.
+/// Records of a Turn beside Events.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Note {
     /// A Wait, or a pause before a retry.
     Resting {
-        /// Who rests.
+        /// The resting strand.
         strand: StrandId,
-        /// Until when, by the steady clock unless `wall` is set.
+        /// The end, by the steady clock unless `wall` is set.
         until: Timestamp,
         /// Present: it is a retry.
         retry: Option<Retry>,
@@ -66,36 +65,36 @@ pub enum Note {
     },
     /// The pause before a retry is over.
     Woken {
-        /// Who goes on.
+        /// The strand that continues.
         strand: StrandId,
     },
-    /// A call was made again after its process was gone: under the same key, with the same bytes.
+    /// A call was repeated after its process was gone: under the same key, with the same bytes.
     Repeated {
-        /// Who calls.
+        /// The calling strand.
         strand: StrandId,
         key: EffectKey,
     },
-    /// Nobody knows whether a call was performed, and it may not be repeated: a person decides.
+    /// The outcome of a call is unknown, and it may not be repeated: a person decides.
     Held {
-        /// Whose step is held.
+        /// The strand of the held step.
         strand: StrandId,
-        /// Under which key it was called.
+        /// The key of the call.
         key: EffectKey,
-        /// What happened to the call.
+        /// The fault of the call.
         fault: Fault,
         /// When; older records do not say.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         at: Option<Timestamp>,
     },
-    /// A person said how a call went. Where this is missing, an [`Note::Ignored`] says why it changed nothing.
+    /// A person resolved a call. Otherwise an [`Note::Ignored`] says why nothing changed.
     Resolved {
-        /// Whose step it was.
+        /// The strand of the step.
         strand: StrandId,
-        /// Under which key it was called.
+        /// The key of the call.
         key: EffectKey,
         /// How it went.
         resolution: Resolved,
-        /// How they know.
+        /// The reason that the person gave.
         reason: Arc<str>,
         /// When; older records do not say.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -103,7 +102,7 @@ pub enum Note {
     },
     /// A Parallel or an inline Map began to run (again).
     FanStarted {
-        /// Whose state it is.
+        /// The strand of the state.
         strand: StrandId,
         /// How many branches or items.
         total: u32,
@@ -116,86 +115,85 @@ pub enum Note {
     StrandStarted {
         /// Its number.
         strand: StrandId,
-        /// Whose branch it is.
+        /// The strand around it.
         parent: StrandId,
-        /// Which branch or item.
+        /// The index of the branch or item.
         index: u32,
-        /// The event from which its first one follows.
+        /// The event that its first one follows from.
         after: Seq,
-        /// What its first state receives; absent: what all branches of the Parallel receive.
+        /// The input of its first state; absent: the common input of the Parallel's branches.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         input: Option<Payload>,
     },
-    /// A branch or an iteration ended well.
+    /// A branch or an iteration succeeded.
     StrandEnded {
         /// Its number.
         strand: StrandId,
         output: Payload,
     },
-    /// A branch or an iteration failed; its last event is what the failure of the whole follows from.
+    /// A branch or an iteration failed; the failure of the whole follows from its last event.
     StrandFailed {
         /// Its number.
         strand: StrandId,
         fault: Fault,
     },
-    /// A Parallel or Map failed and is to be run again, but calls in it may have been performed and may not be repeated.
-    /// They stay held, all else that it had running is gone, and it is run again once they are resolved.
+    /// A Parallel or Map failed and will run again, but calls in it may have been performed and may not be repeated.
+    /// They stay held, everything else in it is removed, and it runs again once they are resolved.
     FanWaits {
-        /// Whose state it is.
+        /// The strand of the state.
         strand: StrandId,
-        /// With what it failed.
+        /// The fault that it failed with.
         fault: Fault,
     },
-    /// It is known of a call that a Parallel or Map waits for how it went, or that it may be repeated.
+    /// A call that a Parallel or Map waits for was settled: its outcome is known, or it may be repeated.
     Settled {
-        /// Whose call it was; it goes no further.
+        /// The strand of the call; it goes no further.
         strand: StrandId,
-        /// What the next run is to know of it.
+        /// The record for the next run.
         kept: Kept,
     },
-    /// What a Parallel or Map still had running is gone: its error was caught, or it starts again.
+    /// The remaining branches of a Parallel or Map were removed: its error was caught, or it starts again.
     StrandsDropped {
-        /// Whose branches they were.
+        /// The strand around them.
         parent: StrandId,
     },
-    /// A mark for the Ledger. Where a call has been answered or was given up, the record before this one is the
-    /// strand's event that says so, with its result or its fault; where the step is held, the one after is
-    /// [`Note::Held`], and where a Parallel or Map waited for it, [`Note::Settled`]; where a success came late under a
-    /// key that had failed, the one before is [`Note::LateOutcome`]; otherwise nobody waits for the call any more, and
-    /// there is nothing to say.
+    /// A mark for the Ledger. If a call has been answered or was given up, the record before this one is the strand's
+    /// event about that, with its result or its fault; if the step is held, the one after is [`Note::Held`], and if a
+    /// Parallel or Map waited for it, [`Note::Settled`]; if a success came late under a failed key, the one before is
+    /// [`Note::LateOutcome`]; otherwise the call is no longer wanted, and there is no other record.
     Ledger {
-        /// Whose call it is; absent: the machine's own.
+        /// The strand of the call; absent: the machine's own.
         #[serde(default, skip_serializing_if = "StrandId::is_top")]
         strand: StrandId,
         key: EffectKey,
-        /// What is known of it.
+        /// The status of the key.
         status: LedgerStatus,
     },
-    /// An outcome that nobody waits for.
+    /// An outcome that no step waits for.
     LateOutcome {
-        /// The strand it was for.
+        /// The strand that it addressed.
         strand: StrandId,
-        /// The key, where it was told.
+        /// The key, if it was given.
         key: Option<EffectKey>,
         /// Whether it was a success.
         succeeded: bool,
-        /// What is known of its step.
+        /// The state of its step.
         #[serde(default, skip_serializing_if = "Lateness::is_unknown")]
         lateness: Lateness,
     },
     /// An input that changed nothing.
     Ignored { reason: Arc<str> },
-    /// Its data was erased: what the records before this one were given and gave is gone.
+    /// Its data was erased: the data of the records before this one is gone.
     Erased { at: Timestamp },
 }
 
-/// What is mostly not so is not written.
+/// Values that are usually false are not written.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
 pub(crate) fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-/// What a retry changes.
+/// The change by a retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retry {
     /// Which retrier of the state.
@@ -204,18 +202,18 @@ pub struct Retry {
     pub round: Round,
 }
 
-/// How a person said that a call went.
+/// A person's verdict on a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Resolved {
     /// Performed.
     Completed,
     /// Certainly not performed.
     Failed,
-    /// To be called again.
+    /// Call it again.
     Again,
 }
 
-/// What is known of the step whose outcome came too late.
+/// The state of a step whose outcome came too late.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Lateness {
     /// Its step is gone; the Ledger may know more of its key.
@@ -234,7 +232,7 @@ impl Lateness {
     }
 }
 
-/// What is known of what was done under a key.
+/// The Ledger's status of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LedgerStatus {
     /// On its way.

@@ -1,4 +1,4 @@
-//! `ValidateStateMachineDefinition`: what is wrong with a definition, as AWS tells it.
+//! `ValidateStateMachineDefinition`: the mistakes in a definition, in AWS's form.
 
 use perdura_asl::diagnostic::{Diagnostic, Severity};
 use perdura_asl::json::{Map, Value};
@@ -7,45 +7,45 @@ use perdura_asl::object;
 use perdura_asl::read::{ReadOptions, read};
 use perdura_asl::source::Source;
 
-/// The most complaints in one answer, and as many as there are if nobody says how many.
+/// The most complaints in one answer, and the default.
 const RESULTS_MAX: usize = 100;
 
-/// What was found.
+/// The result of a validation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Validation {
     /// Whether a machine can be made of it.
     pub is_valid: bool,
-    /// What is wrong with it.
+    /// The mistakes.
     pub diagnostics: Vec<Complaint>,
-    /// There is more.
+    /// There are more.
     pub is_truncated: bool,
 }
 
-/// One thing that is wrong.
+/// One mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
-    /// Whether it keeps the machine from being made.
+    /// Whether it prevents the machine.
     pub severity: Severity,
-    /// AWS's name for it, or ours where AWS has none.
+    /// AWS's code for it, or ours if AWS has none.
     pub code: &'static str,
-    /// For a person.
+    /// The message, for people.
     pub message: String,
-    /// Where, such as `/States/Pay/Next`.
+    /// The location, such as `/States/Pay/Next`.
     pub location: Option<String>,
 }
 
-/// How a definition is validated.
+/// The settings of a validation.
 #[derive(Clone, Copy, Debug)]
 pub struct Validating {
-    /// For machines of which kind, and by whose limits.
+    /// The kind of machines, and the limits.
     pub options: ReadOptions,
-    /// The least that is told.
+    /// The least severity to report.
     pub severity: Severity,
-    /// How many complaints at most; 0: as many as there are, up to a hundred.
+    /// The most complaints; 0: the default, up to a hundred.
     pub max_results: usize,
 }
 
-/// Validates a definition. `doubts` are about a machine that can be made, and not run.
+/// Validates a definition. `doubts` are warnings about a machine that is valid, but cannot run here.
 pub fn validate(
     definition: &str,
     validating: Validating,
@@ -68,7 +68,7 @@ pub fn validate(
     Validation { is_valid: !reading.has_errors(), diagnostics, is_truncated }
 }
 
-/// Why a definition is refused, as `InvalidDefinition` says it.
+/// Why a definition is refused, in the form of `InvalidDefinition`.
 pub fn invalid_definition(diagnostics: &[Diagnostic], source: &Source) -> String {
     let errors = diagnostics.iter().filter(|diagnostic| diagnostic.is_error());
     let words: Vec<String> = errors

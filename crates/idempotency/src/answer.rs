@@ -1,4 +1,4 @@
-//! The answer of an operation, as it is kept: status, some headers, body.
+//! A stored answer: status, some headers, body.
 //!
 //! The stored form is ours: a format byte, then counted fields. A golden test pins it; a changed meaning gets a new
 //! format byte.
@@ -10,29 +10,29 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 pub(crate) use retained::{is_never_retained, retained_headers};
 use std::fmt;
 
-/// The first byte of the stored form: of an answer without trailers, and of one with them.
+/// The first byte of the stored form: without trailers, and with trailers.
 const FORMAT: u8 = 1;
 const FORMAT_TRAILERS: u8 = 2;
 const NOT_RETAINED: u8 = 0;
 const BODY: u8 = 1;
 
-/// An answer as it is kept.
+/// A stored answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub status: StatusCode,
-    /// The headers that are given again.
+    /// The headers that a replay has.
     pub headers: HeaderMap,
     pub body: Kept,
-    /// The headers that are given again behind the body.
+    /// The trailers that a replay has.
     pub trailers: HeaderMap,
 }
 
-/// What was kept of a body. Its bytes are not shown.
+/// The stored body. `Debug` does not show its bytes.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Kept {
     /// All of it.
     Body(Bytes),
-    /// Nothing: it was too large, or a stream.
+    /// None of it: the body was too large, or a stream.
     NotRetained,
 }
 
@@ -67,7 +67,7 @@ impl Answer {
         out
     }
 
-    /// Reads the stored form. `None`: it is not one. The body is a part of the bytes, not a copy.
+    /// Parses the stored form. `None`: it is invalid. The body is a slice of the bytes, not a copy.
     pub(crate) fn decode(bytes: &Bytes) -> Option<Self> {
         let mut left = bytes.as_ref();
         let [format @ (FORMAT | FORMAT_TRAILERS)] = take::<1>(&mut left)? else { return None };

@@ -1,7 +1,8 @@
-//! A request that is whole and sound: its caller is known, its key can be read, and its content is what it says.
+//! Reads and checks a request: its caller is known, its key is valid, and its content matches its digests.
 //!
-//! The order matters. What can be refused without the content is refused before it is asked for, so that a client that
-//! waits for `100 Continue` does not send it; and who may not make the request learns nothing of what is stored.
+//! The order matters. Refusals that do not need the content come before it is read, so that a client that waits for
+//! `100 Continue` does not send it; and a caller without the right to make the request learns nothing about stored
+//! answers.
 
 use crate::content::{Gathered, Whole};
 use crate::digest::{self, DigestFault};
@@ -21,15 +22,14 @@ use http_body_util::BodyExt;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The header that carries the key.
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static(crate::key::FIELD);
-/// The header of an answer that tells the request's fingerprint.
+/// The header of an answer with the request's fingerprint.
 pub const IDEMPOTENCY_FINGERPRINT: HeaderName = HeaderName::from_static("idempotency-fingerprint");
-/// The header of an answer that was given before.
+/// The header of an answer that was stored.
 pub const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
-/// The header that tells a digest of the content (RFC 9530).
+/// The header with a digest of the content (RFC 9530).
 pub const CONTENT_DIGEST: HeaderName = HeaderName::from_static(digest::CONTENT_DIGEST);
-/// What a page of another origin may read, for `CorsLayer::expose_headers`.
+/// The headers that a page of another origin may read, for `CorsLayer::expose_headers`.
 pub const EXPOSED_HEADERS: [HeaderName; 6] = [
     IDEMPOTENCY_KEY,
     IDEMPOTENCY_FINGERPRINT,
@@ -41,7 +41,7 @@ pub const EXPOSED_HEADERS: [HeaderName; 6] = [
 /// A header longer than this is not echoed.
 const ECHO_BYTES_MAX: usize = 255;
 
-/// What every answer to a request tells of it.
+/// The headers about the request in every answer to it.
 #[derive(Clone, Default)]
 pub(crate) struct Echo {
     pub(crate) key: Option<HeaderValue>,
@@ -49,7 +49,7 @@ pub(crate) struct Echo {
 }
 
 impl Echo {
-    /// The key as it was received, where there is one.
+    /// The key as it was received, if there is one.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let mut lines = headers.get_all(IDEMPOTENCY_KEY).iter();
         let key = lines.next().filter(|key| lines.next().is_none() && key.len() <= ECHO_BYTES_MAX);
@@ -78,11 +78,11 @@ pub(crate) struct Asked {
     pub(crate) prefers_wait: Option<u64>,
 }
 
-/// Why a request goes no further.
+/// Why a request is not run.
 pub(crate) enum Refusal {
     Problem(Problem),
     Answer(Box<Response<Body>>),
-    /// One that was run, and of which it was told what came of it.
+    /// The request ran, and its failure was reported to the observers.
     Failed(Problem),
 }
 
@@ -93,7 +93,7 @@ impl From<Problem> for Refusal {
 }
 
 impl Asked {
-    /// Reads a request to its end, or says why it is refused.
+    /// Reads a request to its end, or refuses it.
     pub(crate) async fn read(
         door: &Door,
         route: Arc<Route>,
@@ -118,7 +118,7 @@ impl Asked {
     }
 }
 
-/// Asks whether the caller may make this request now.
+/// Checks that the caller may make this request now.
 pub(crate) async fn authorise(door: &Door, parts: &Parts, scope: &Scope) -> Result<(), Refusal> {
     let Some(authorise) = &door.authorise else { return Ok(()) };
     authorise.authorise(parts, scope).await.map_err(|denied| match denied {
@@ -139,7 +139,7 @@ async fn fingerprint_of(route: &Route, parts: &mut Parts, content: &[u8]) -> Res
             Problem::new(Reason::ContentMalformed).detail(format!("The path cannot be read: {fault}"))
         })?;
         params.extend(raw.iter());
-        // Parameters come decoded, and in one that takes the rest of the path a slash and an encoded slash are two things.
+        // Parameters are decoded here, and in one that takes the rest of the path a slash and an encoded slash differ.
         if path.as_bytes().windows(3).any(|code| code.eq_ignore_ascii_case(b"%2F")) {
             params.push(("/", path.as_str()));
         }
@@ -157,7 +157,7 @@ async fn fingerprint_of(route: &Route, parts: &mut Parts, content: &[u8]) -> Res
     Ok(fingerprint(&asked, route.policy.hashing).map_err(|fault| content_problem(fault, route))?)
 }
 
-/// All lines of a header as one, as RFC 9110 joins them.
+/// Joins all lines of a header, as in RFC 9110.
 fn joined<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<Cow<'a, str>>, Problem> {
     let unreadable =
         |_| Problem::new(Reason::ContentMalformed).detail(format!("The header {name} is not ASCII"));
@@ -170,7 +170,7 @@ fn joined<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<Cow<'a
     Ok(Some(text))
 }
 
-/// All of the content and the headers behind it, or a refusal as soon as it is known to be too much.
+/// Reads all of the content and its trailers, or refuses as soon as it is known to be too large.
 async fn read_content(headers: &HeaderMap, mut body: Body, bytes_max: usize) -> Result<Whole, Problem> {
     let too_large =
         || Problem::new(Reason::ContentTooLarge).detail(format!("This route takes up to {bytes_max} bytes"));
@@ -224,14 +224,14 @@ fn content_problem(fault: ContentFault, route: &Route) -> Problem {
     }
 }
 
-/// Bytes drawn by the operating system.
+/// Random bytes of the operating system.
 pub(crate) fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).expect("the operating system draws random bytes");
     bytes
 }
 
-/// The seconds of `Prefer: wait=…` (RFC 7240), the first where there are several.
+/// The seconds of `Prefer: wait=…` (RFC 7240), the first if there are several.
 fn prefers_wait(headers: &HeaderMap) -> Option<u64> {
     let lines = headers.get_all("prefer").iter().filter_map(|line| line.to_str().ok());
     lines.flat_map(|line| line.split(',')).find_map(|preference| {

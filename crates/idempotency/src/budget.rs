@@ -1,61 +1,61 @@
-//! What one caller may cost: replays, conflicts, running operations, new keys and stored bytes, each per scope.
+//! Budgets of a caller: replays, conflicts, running operations, new keys and stored bytes, each per scope.
 //!
-//! A scope has a window that begins with the first thing counted and lasts [`Budgets::window`]; then the next begins. So
-//! no more than twice a budget is spent in any stretch as long as a window. Each instance counts for itself.
+//! A scope has a window that begins with the first counted event and lasts [`Budgets::window`]; then the next begins.
+//! So no more than twice a budget is spent in any period as long as a window. Each instance counts for itself.
 //!
-//! Memory is bounded whatever callers do, and forgetting is where such a bound goes wrong: who can make us forget a live
-//! window can reset a budget, his own or another's. So a live window is never forgotten. When as many scopes are tracked
-//! as there is room for, the ones that come new are counted together, in a fixed number of shared windows that they are
-//! spread over by their tag, a keyed hash that nobody can aim. A scope that gets a window of its own later begins it with
-//! what its shared one had counted. What we hold against a scope is thus never less than what it spent: a flood may make
-//! strangers pay for each other for the length of a window, and exempts nobody.
+//! Memory is bounded whatever callers do. Such a bound can go wrong when a live window is dropped: a caller that causes
+//! this resets a budget, its own or another's. So a live window is never dropped. When the table of scopes is full, new
+//! scopes are counted together, in a fixed number of shared windows; their tag, a keyed hash that nobody can choose,
+//! selects the window. If a scope gets a window of its own later, it begins with the counts of its shared one. So the
+//! counts of a scope are never less than what it spent: a flood may make other scopes pay for each other for the length
+//! of a window, and exempts nobody.
 //!
 //! With every window full that is 18 MiB at the defaults, and 46 MiB with 32 requests per key.
 //!
-//! Running operations are not windowed. They are counted exactly, in an entry that lives as long as they do.
+//! Running operations have no window. They are counted exactly, in an entry that lives as long as they do.
 
 use crate::record::{OperationId, RequestTag, ScopeTag};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How many scopes have a window of their own at a time.
+/// How many scopes can have a window of their own.
 const OWN_WINDOWS_MAX: usize = 16_384;
-/// How many windows the scopes beyond that share.
+/// How many shared windows the other scopes have.
 const SHARED_WINDOWS: u64 = 1_024;
 /// For how many keys of one window different requests are counted.
 const KEYS_PER_WINDOW_MAX: usize = 8;
-/// How many different requests of one key are told apart at most.
+/// The most different requests of one key that are counted.
 const REQUESTS_PER_KEY_MAX: u32 = 32;
-/// What a stored record is taken to cost beside its answer, so that empty answers are not free.
+/// The assumed size of a stored record without its answer, so that empty answers are not free.
 const RECORD_BYTES: u64 = 256;
-/// When to come again if something has to end first, and nobody knows when it does.
+/// `Retry-After` if another operation must end first, at an unknown time.
 const RETRY_RUNNING_AFTER: Duration = Duration::from_secs(1);
 
-/// What one scope may spend, on one instance. The largest number is no limit.
+/// The budgets of one scope on one instance. The largest number means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budgets {
     /// How long a window lasts; at least a second.
     pub window: Duration,
-    /// Stored answers given again, per window.
+    /// Replays per window.
     pub replays: u32,
     /// Keys used for a different request, per window.
     pub conflicts: u32,
     /// Operations running at the same time.
     pub running: u32,
-    /// Bytes of answers and records stored, per window. With a retention of r this bounds what is kept for one scope
-    /// to `stored_bytes * (r / window + 1)`.
+    /// Bytes of answers and records stored, per window. With a retention of r, one scope stores at most `stored_bytes *
+    /// (r / window + 1)`.
     pub stored_bytes: u64,
-    /// Records stored, and so keys that live, per window: bounded in the same way.
+    /// Records stored, and so live keys, per window: bounded in the same way.
     pub stored_records: u32,
     /// More different requests than this under one key, within a window, are an anomaly; at most 32.
     pub requests_per_key: u32,
 }
 
 impl Default for Budgets {
-    /// Wide enough for a caller that is a whole service, and for one that sends everything again after an outage; narrow
-    /// enough that one caller does not take all. In a window of a minute 6,000 replays, 60 conflicts, 60,000 new keys and
-    /// 64 MiB; 256 operations at the same time; an anomaly from 5 requests under one key.
+    /// Large enough for a caller that is a whole service, and for one that repeats everything after an outage; small
+    /// enough that one caller does not take all. In a window of a minute 6,000 replays, 60 conflicts, 60,000 new keys
+    /// and 64 MiB; 256 operations at the same time; an anomaly from 5 requests under one key.
     fn default() -> Self {
         Self {
             window: Duration::from_mins(1),
@@ -69,44 +69,44 @@ impl Default for Budgets {
     }
 }
 
-/// A scope has spent what it may.
+/// A scope has used up a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exceeded {
-    /// What there was too much of, for a person to read.
+    /// The exceeded budget, for people.
     pub(crate) what: &'static str,
-    /// How many there may be.
+    /// Its size.
     pub(crate) limit: u64,
-    /// In how long a time; at any time where there is none.
+    /// Its window; `None` for running operations.
     pub(crate) window: Option<Duration>,
-    /// When there is something to spend again.
+    /// When to try again.
     pub(crate) retry_after: Duration,
 }
 
-/// What a conflict comes to.
+/// The result of counting a conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Conflicted {
     /// Whether the scope may still cause conflicts.
     pub(crate) allowed: Result<(), Exceeded>,
-    /// So many different requests came under this key, the one that it was first used for among them. Told once per key
-    /// and window.
+    /// The number of different requests under this key, including the first, if that is an anomaly. Reported once per
+    /// key and window.
     pub(crate) anomaly: Option<u32>,
 }
 
-/// What every scope has spent.
+/// The counts of all scopes.
 pub(crate) struct Spending {
     budgets: Budgets,
     windows: Mutex<Windows>,
     running: Arc<Mutex<HashMap<ScopeTag, u32>>>,
 }
 
-/// One operation that runs. It is counted until this is dropped.
+/// The place of one running operation. It is counted until this is dropped.
 #[must_use = "dropped, the operation no longer counts as running"]
 pub(crate) struct Place {
     running: Arc<Mutex<HashMap<ScopeTag, u32>>>,
     scope: ScopeTag,
 }
 
-/// What was counted since a window began.
+/// The counts since a window began.
 #[derive(Clone)]
 struct Window {
     began_at: Instant,
@@ -121,23 +121,22 @@ struct Window {
 #[derive(Clone)]
 struct Key {
     operation: OperationId,
-    /// The beginnings of the tags of the requests that conflicted, each once. Empty once the anomaly was told.
+    /// The beginnings of the tags of the conflicting requests, each once. Empty once the anomaly was reported.
     requests: Vec<[u8; 8]>,
     told: bool,
 }
 
 struct Windows {
     window_for: Duration,
-    /// The latest instant seen. Threads read the clock before they get here, so they may arrive out of order.
+    /// The latest instant so far. Threads read the clock before they take the lock, so instants may come out of order.
     latest_at: Option<Instant>,
     own: HashMap<ScopeTag, Window>,
-    /// The scopes in `own`, in the order in which their windows began and will end.
+    /// The scopes in `own`, in the order in which their windows began, and end.
     order: VecDeque<ScopeTag>,
     shared: HashMap<u64, Window>,
 }
 
 impl Spending {
-    /// Nothing is spent yet.
     pub(crate) fn new(budgets: Budgets) -> Self {
         let budgets = Budgets {
             window: budgets.window.max(Duration::from_secs(1)),
@@ -154,12 +153,11 @@ impl Spending {
         Self { budgets, windows: Mutex::new(windows), running: Arc::default() }
     }
 
-    /// What a scope may spend.
     pub(crate) fn budgets(&self) -> Budgets {
         self.budgets
     }
 
-    /// Whether the scope may have something new stored.
+    /// Checks that the scope may store something new.
     pub(crate) fn admit(&self, scope: ScopeTag, now: Instant) -> Result<(), Exceeded> {
         let mut windows = lock(&self.windows);
         let now = windows.at(now);
@@ -186,7 +184,7 @@ impl Spending {
         Ok(Place { running: Arc::clone(&self.running), scope })
     }
 
-    /// Counts a stored answer that is given again. Refused ones are not counted.
+    /// Counts a replay. Refused ones are not counted.
     pub(crate) fn replay(&self, scope: ScopeTag, now: Instant) -> Result<(), Exceeded> {
         let mut windows = lock(&self.windows);
         let now = windows.at(now);
@@ -198,7 +196,7 @@ impl Spending {
         Ok(())
     }
 
-    /// Counts a key that was used for another request, and watches for keys that are used for many.
+    /// Counts a key that was used for another request, and detects keys that are used for many.
     pub(crate) fn conflict(
         &self,
         scope: ScopeTag,
@@ -219,7 +217,7 @@ impl Spending {
         Conflicted { allowed, anomaly }
     }
 
-    /// Counts an answer of so many bytes that was stored.
+    /// Counts a stored answer of so many bytes.
     pub(crate) fn stored(&self, scope: ScopeTag, bytes: u64, now: Instant) {
         let mut windows = lock(&self.windows);
         let now = windows.at(now);
@@ -235,7 +233,7 @@ impl Spending {
     }
 }
 
-/// What is guarded is a tally that is whole after every statement, so a panic elsewhere does not spoil it.
+/// The counts are consistent after every statement, so a panic elsewhere does not corrupt them.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -253,8 +251,8 @@ impl Drop for Place {
 }
 
 impl Windows {
-    /// Comes to this instant: own windows that ended are gone. Every window lasts equally long, so they end in the order
-    /// in which they began.
+    /// Advances to this instant and drops own windows that have ended. All windows have the same length, so they end in
+    /// the order in which they began.
     fn at(&mut self, now: Instant) -> Instant {
         let now = self.latest_at.map_or(now, |latest| latest.max(now));
         self.latest_at = Some(now);
@@ -267,14 +265,14 @@ impl Windows {
         now
     }
 
-    /// The window in which the scope is counted, if there is one.
+    /// The window of the scope, if there is one.
     fn find(&self, scope: ScopeTag, now: Instant) -> Option<&Window> {
         self.own.get(&scope).or_else(|| {
             self.shared.get(&shared_place(scope)).filter(|window| !window.is_over(self.window_for, now))
         })
     }
 
-    /// The window in which the scope is counted.
+    /// The window of the scope; creates it if needed.
     fn of(&mut self, scope: ScopeTag, now: Instant) -> &mut Window {
         let place = shared_place(scope);
         if !self.own.contains_key(&scope) {
@@ -295,7 +293,7 @@ impl Windows {
     }
 }
 
-/// Which shared window a scope falls into when it has none of its own.
+/// The shared window of a scope without a window of its own.
 fn shared_place(scope: ScopeTag) -> u64 {
     let end = scope.0.last_chunk().expect("a tag has 16 bytes");
     u64::from_be_bytes(*end) % SHARED_WINDOWS
@@ -310,8 +308,8 @@ impl Window {
         now.saturating_duration_since(self.began_at) >= window_for
     }
 
-    /// Notes a request that conflicted. Says how many there are when they are more than `requests_max`, once. A key that
-    /// was told keeps its place until the window ends; among the others the one with the fewest requests gives way.
+    /// Records a conflicting request. Returns their number once it exceeds `requests_max`, once. A reported key keeps
+    /// its place until the window ends; otherwise the key with the fewest requests is replaced.
     fn saw(&mut self, operation: OperationId, request: RequestTag, requests_max: u32) -> Option<u32> {
         let known = self.keys.iter().position(|key| key.operation == operation);
         let index = match known {

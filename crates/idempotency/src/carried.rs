@@ -1,22 +1,22 @@
-//! Work that is carried to its end, whoever stops waiting for it.
+//! Work that runs to its end even if its caller stops waiting.
 //!
-//! hyper drops a request's future when its client goes away. What must not stop half way would need a task of its own,
-//! and pay for it each time; here it moves to one only when it is dropped.
+//! hyper drops a request's future when its client goes away. Work that must not stop half way would need a task of its
+//! own for every request; here it moves to a task only when it is dropped.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::runtime::Handle;
 
-/// A future that goes on after it was dropped.
+/// A future that continues after it was dropped.
 pub(crate) struct Carried<F: Future<Output: Send> + Send + 'static> {
-    /// `None` where there is nothing to go on with: it has ended, or panicked.
+    /// `None` if there is nothing to continue: it has ended, or panicked.
     work: Option<Pin<Box<F>>>,
-    /// Where it goes on. It may be dropped by a thread that knows no runtime.
+    /// The runtime to continue on. The future may be dropped by a thread outside of any runtime.
     runtime: Option<Handle>,
 }
 
-/// Carries this work to its end.
+/// Wraps work so that it runs to its end.
 pub(crate) fn carried<F: Future<Output: Send> + Send + 'static>(work: F) -> Carried<F> {
     Carried { work: Some(Box::pin(work)), runtime: Handle::try_current().ok() }
 }
@@ -25,7 +25,7 @@ impl<F: Future<Output: Send> + Send + 'static> Future for Carried<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        // Out of reach meanwhile: what unwinds from here is not carried on, and whatever else unwinds stops nothing.
+        // Taken out meanwhile: if the work panics it is not continued, and another panic does not stop it.
         let mut work = self.work.take().expect("it is not polled after its end");
         let polled = work.as_mut().poll(cx);
         if polled.is_pending() {

@@ -1,12 +1,12 @@
-//! The way out: a middleware for `reqwest` that gives each call of a handler a key of its own.
+//! A middleware for `reqwest` that gives each call of a handler its own key.
 //!
-//! The keys follow from the operation and the step, so a handler that is run again after a takeover sends the same
-//! ones, and a receiver that honours them does nothing twice. A step is best named: `.step("charge")`. A call without a
-//! name is known by its method, its URL, and how many of these came before in the same run, so it keeps its key only
-//! where the handler makes these calls in the same order each time. The body is no part of it: a second run that would
-//! send something else under the same step is to be refused by the receiver, not taken for another step.
+//! The keys follow from the operation and the step. So a handler that runs again after a takeover sends the same keys,
+//! and a receiver that honours them does nothing twice. Name your steps: `.step("charge")`. A call without a name is
+//! identified by its method, its URL, and how many of these came before in the same run, so it keeps its key only if
+//! the handler makes these calls in the same order each time. The body is not part of it: if a second run sends another
+//! body under the same step, the receiver should refuse it, and not see another step.
 //!
-//! Derived keys are name-based UUIDs (version 5), which this crate's own layer takes.
+//! Derived keys are name-based UUIDs (version 5), which this crate's own layer accepts.
 
 use crate::asked::IDEMPOTENCY_KEY;
 use crate::context::IdempotencyContext;
@@ -19,21 +19,20 @@ use std::future::Future;
 use std::pin::Pin;
 use uuid::Uuid;
 
-/// The name of a step, as an extension of a request. Within one operation a name stands for one effect: two calls
-/// under one name are one call, sent twice.
+/// The name of a step, as an extension of a request. Within one operation a name means one effect: two calls under one
+/// name are one call, sent twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step(Cow<'static, str>);
 
 impl Step {
-    /// The step with this name.
     pub fn new(name: impl Into<Cow<'static, str>>) -> Self {
         Self(name.into())
     }
 }
 
-/// Names the step that a request is.
+/// Names the step of a request.
 pub trait NameStep {
-    /// This request is the step with this name. It gets a key whatever its method is.
+    /// Sets the name of this request's step. The request gets a key whatever its method is.
     fn step(self, name: impl Into<Cow<'static, str>>) -> Self;
 }
 
@@ -43,20 +42,20 @@ impl NameStep for RequestBuilder {
     }
 }
 
-/// What becomes of a call that is part of no run.
+/// The policy for a call outside of any run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Outside {
     /// It is sent without a key.
     #[default]
     Bare,
-    /// It is sent with a new key (version 7), which a retry in the same client keeps.
+    /// It is sent with a new key (version 7), which a retry of the same client keeps.
     Minted,
-    /// It is not sent: in a program where every call belongs to a run, this finds the spawned task that was not given
-    /// its context.
+    /// It is refused. In a program where every call belongs to a run, this finds a spawned task that was not given its
+    /// context.
     Refused,
 }
 
-/// A call that is part of no run was not sent.
+/// A call outside of any run was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a call that needs an Idempotency-Key was made outside of a run, and was not sent: \
@@ -66,7 +65,7 @@ pub struct OutsideOfRun;
 
 /// Gives each POST and PATCH that has no `Idempotency-Key` the key of its step.
 ///
-/// It may stand before or behind a middleware that sends again: what is sent again with its extensions keeps its key.
+/// It may be before or behind a retry middleware: a request that is repeated with its extensions keeps its key.
 ///
 /// ```no_run
 /// use perdura_idempotency::client::{NameStep, PropagateKey};
@@ -95,30 +94,30 @@ impl Default for PropagateKey {
 }
 
 impl PropagateKey {
-    /// For POST and PATCH, and only within runs.
+    /// Only POST and PATCH, and only within runs.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// For this method too: PUT, DELETE.
+    /// Adds a method: PUT, DELETE.
     pub fn also(mut self, method: Method) -> Self {
         self.methods.push(method);
         self
     }
 
-    /// What becomes of calls that are part of no run.
+    /// Sets the policy for calls outside of any run.
     pub fn outside(mut self, outside: Outside) -> Self {
         self.outside = outside;
         self
     }
 
-    /// Sends the key as a structured field string, `"8e03…"`, as the IETF draft has it. Most receivers want it bare.
+    /// Sends the key as a structured field string, `"8e03…"`, as in the IETF draft. Most receivers want it bare.
     pub fn quoted(mut self) -> Self {
         self.quoted = true;
         self
     }
 
-    /// The key to send, if one is to be set.
+    /// The key to set, if any.
     fn key(&self, request: &Request, extensions: &Extensions) -> Result<Option<Uuid>> {
         let named = extensions.get::<Step>();
         if request.headers().contains_key(IDEMPOTENCY_KEY)
@@ -151,7 +150,7 @@ impl PropagateKey {
     }
 }
 
-/// What was set on a request, so that a retry, which comes with the same extensions, gets it again.
+/// The key set on a request, so that a retry with the same extensions gets it again.
 #[derive(Clone)]
 struct Sent {
     method: Method,
@@ -165,7 +164,7 @@ impl Sent {
     }
 }
 
-/// A new key, with the time in it.
+/// A new key that contains the time.
 fn mint() -> Result<Uuid> {
     let mut chance = [0; 10];
     getrandom::fill(&mut chance).map_err(Error::middleware)?;
@@ -173,7 +172,7 @@ fn mint() -> Result<Uuid> {
     Ok(uuid::Builder::from_unix_timestamp_millis(millis, &chance).into_uuid())
 }
 
-/// Written without `async_trait`, for the sake of one dependency less.
+/// Written without `async_trait`, to save a dependency.
 impl Middleware for PropagateKey {
     fn handle<'me, 'extensions, 'next, 'all>(
         &'me self,

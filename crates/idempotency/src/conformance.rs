@@ -1,10 +1,10 @@
-//! What every [`Store`] must do: one suite of promises, run on ours and on whatever others write.
+//! The conformance suite: promises that every [`Store`] must keep, ours and those of other crates.
 //!
-//! What each verb comes to stands in one table, which [`table`] goes through cell by cell. What the table cannot say
-//! has promises of its own: what happens at once, on two instances, or at a bound. [`CHECKS`] lists all of them, and
+//! One table has the result of each verb in each state; [`table`] tests it cell by cell. Promises that the table cannot
+//! express have functions of their own: concurrency, two instances, limits. [`CHECKS`] lists all of them, and
 //! [`store_conformance!`](crate::store_conformance) makes a test of each for one kind of store. A store under test
-//! needs a [`Bench`]. Nothing here waits on a real clock: time goes on where the bench lets it, and a store whose clock
-//! goes on by itself may be slower than the suite by seconds before an answer changes.
+//! needs a [`Bench`]. No check waits on a real clock: the bench moves the time, and a store whose clock runs by itself
+//! may be slower than the suite by seconds before an answer changes.
 
 pub mod ending;
 pub mod granting;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// A store under test: empty when it is made, and nobody else's.
+/// A store under test: empty at first, and not shared.
 pub struct Bench {
     here: Arc<dyn Store>,
     there: Arc<dyn Store>,
@@ -33,13 +33,13 @@ pub struct Bench {
     step: Step,
 }
 
-/// Makes the store's clock go on by this much, or back. What the bench needs for as long as it lasts, a folder or a
-/// server, is kept in here.
+/// Moves the store's clock by this much, forwards or back. The closure also owns resources of the bench, such as a
+/// folder or a server.
 pub type Step = Box<dyn Fn(SignedDuration) -> Pending<'static, ()> + Send + Sync>;
 
 impl Bench {
-    /// Two instances on the same data, as two processes would open it. `hears_others`: whether one of them hears what the
-    /// other changed, or finds out by asking.
+    /// Two instances on the same data, as two processes would open it. `hears_others`: whether one of them is notified
+    /// of the other's changes, or must poll.
     pub fn new([here, there]: [Arc<dyn Store>; 2], hears_others: bool, step: Step) -> Self {
         Self { here, there, hears_others, step }
     }
@@ -54,7 +54,7 @@ impl Bench {
         self.there.clone()
     }
 
-    /// Lets the store's clock go on by this much.
+    /// Moves the store's clock forwards by this much.
     pub async fn pass(&self, time: Duration) {
         (self.step)(SignedDuration::try_from(time).expect("checks pass less than a lifetime")).await;
     }
@@ -66,8 +66,8 @@ pub type Check = for<'a> fn(&'a Bench) -> Pending<'a, ()>;
 /// Every promise, under its name.
 pub const CHECKS: &[(&str, Check)] = crate::store_conformance!(@names list);
 
-/// Makes one test of each promise. The argument is a function that makes a [`Bench`], as
-/// a future. Whoever calls it depends on tokio with `macros` and `rt-multi-thread`.
+/// Makes one test of each promise. The argument is a function that makes a [`Bench`], as a future. The calling crate
+/// needs tokio with `macros` and `rt-multi-thread`.
 #[macro_export]
 macro_rules! store_conformance {
     (@names $($then:tt)+) => {
@@ -106,28 +106,27 @@ macro_rules! store_conformance {
     ($make:expr) => { $crate::store_conformance! { @names tests $make } };
 }
 
-/// The lease of every claim here.
+/// The lease of every claim in the suite.
 pub const LEASE_FOR: Duration = Duration::from_secs(30);
-/// How long answers are kept here.
+/// How long answers are kept in the suite.
 const ANSWER_FOR: Duration = Duration::from_hours(2);
-/// How long tombstones are kept where there are some.
+/// How long tombstones are kept, if there are any.
 const TOMBSTONE_FOR: Duration = Duration::from_hours(24);
-/// A boundary is looked at from this far on either side: a store's own clock may go on meanwhile.
+/// Checks look at a boundary from this far on either side: a store's own clock may run meanwhile.
 const NEAR: Duration = Duration::from_secs(10);
-/// Answers, and nothing after.
+/// Keeps answers, and no tombstones.
 pub const KEEP: Keep = Keep { answer_for: ANSWER_FOR, tombstone_for: Duration::ZERO };
 
-/// The n-th operation of a check.
 pub fn operation(n: u64) -> OperationId {
     OperationId::from_hash((u128::from(n) << 64 | u128::from(!n)).to_be_bytes())
 }
 
-/// What is asked, as one of several things.
+/// One of several requests.
 fn request(n: u8) -> RequestTag {
     RequestTag([n; 32])
 }
 
-/// The n-th claimant wants the operation, at most once.
+/// A claim of the n-th claimant that must not take over.
 pub fn claim(operation: OperationId, claimant: u64) -> Claim {
     Claim {
         operation,
@@ -140,12 +139,12 @@ pub fn claim(operation: OperationId, claimant: u64) -> Claim {
     }
 }
 
-/// The same, and a second run would be safe.
+/// The same claim, allowed to take over.
 pub fn take(operation: OperationId, claimant: u64) -> Claim {
     Claim { takeover: Takeover::Allowed, ..claim(operation, claimant) }
 }
 
-/// It has ended with this answer.
+/// A completion with this answer.
 pub fn answered(operation: OperationId, epoch: Epoch, answer: impl Into<Bytes>) -> Completion {
     Completion { operation, epoch, ending: Ending::Answered(answer.into()), keep: KEEP }
 }
@@ -154,7 +153,7 @@ fn unknown(operation: OperationId, epoch: Epoch) -> Completion {
     Completion { operation, epoch, ending: Ending::Unknown, keep: KEEP }
 }
 
-/// A store that is there, as its user sees it: an error fails the check.
+/// A store as its user sees it: an error fails the check.
 struct Desk(Arc<dyn Store>);
 
 impl Desk {
@@ -182,7 +181,7 @@ impl Desk {
         }
     }
 
-    /// What a claim finds that is the first to notice that a lease ran out.
+    /// The record that a claim finds as the first to notice an expired lease.
     async fn lapsed(&self, claim: &Claim) -> Record {
         match self.claim(claim).await {
             Claimed::Lapsed(record) => record,
@@ -222,7 +221,7 @@ impl Desk {
         self.0.erase(operation).await.expect("erasing")
     }
 
-    /// One sweep, which keeps what lapsed like everything here.
+    /// One sweep, with the retention of the suite.
     async fn sweep(&self, records_max: u32) -> Swept {
         let swept = self.0.sweep(records_max, KEEP).await.expect("sweeping");
         assert!(swept.count() <= u64::from(records_max), "{swept:?} is more than {records_max}");
@@ -238,12 +237,12 @@ impl Desk {
         }
     }
 
-    /// The operations whose outcome is unknown, with what is told of each.
+    /// The operations with an unknown outcome, with their records.
     async fn unknown(&self, limit: u32) -> Vec<(OperationId, Record)> {
         self.0.unknown(limit).await.expect("listing")
     }
 
-    /// An operation that has this answer.
+    /// An operation with this answer.
     async fn completed(&self, operation: OperationId, answer: &'static str, keep: Keep) -> Grant {
         let grant = self.granted(&claim(operation, 1)).await;
         let completion = Completion { keep, ..answered(operation, grant.epoch, answer) };
@@ -252,7 +251,7 @@ impl Desk {
     }
 }
 
-/// So far apart, give or take what a store's own clock went on.
+/// Checks the distance of two times, allowing for the store's running clock.
 fn assert_apart(from: Timestamp, to: Timestamp, apart: Duration) {
     let seconds = to.duration_since(from).as_secs_f64() - apart.as_secs_f64();
     assert!(seconds.abs() < NEAR.as_secs_f64(), "{to} is {apart:?} after {from}");

@@ -1,4 +1,4 @@
-//! The content of an answer on its way out: whole, with its digest in front, or flowing, with its digest behind.
+//! The content of an answer on its way out: complete, with its digest in front, or streamed, with its digest behind.
 
 use crate::asked::CONTENT_DIGEST;
 use crate::digest;
@@ -11,7 +11,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// All of a content, and the headers behind it.
+/// A complete content, and its trailers.
 #[derive(Clone, Default)]
 pub(crate) struct Whole {
     pub(crate) bytes: Bytes,
@@ -34,7 +34,7 @@ impl From<Whole> for Body {
     }
 }
 
-/// A content with headers behind it. It does not tell its length: HTTP/1.1 sends nothing behind one that it told.
+/// A content with trailers. It has no length: HTTP/1.1 sends no trailers after a content with a length.
 struct Trailed([Option<Frame<Bytes>>; 2]);
 
 impl HttpBody for Trailed {
@@ -49,7 +49,6 @@ impl HttpBody for Trailed {
     }
 }
 
-/// What an answer carries.
 pub(crate) enum Content {
     /// All of it, with its digest.
     Whole(Whole, HeaderValue),
@@ -58,7 +57,7 @@ pub(crate) enum Content {
 }
 
 impl Content {
-    /// All of it.
+    /// A complete content with its digest.
     pub(crate) fn whole(whole: impl Into<Whole>) -> Self {
         let whole = whole.into();
         let digest = digest::content_digest(&whole.bytes);
@@ -94,7 +93,7 @@ impl Gathered {
     }
 }
 
-/// The answer with the digest of its content: a header where all of it is there, a trailer where it is not.
+/// Adds the digest of the content: a header if the content is complete, a trailer if it is streamed.
 pub(crate) fn with_digest(response: Response<Content>) -> Response<Body> {
     let (mut parts, content) = response.into_parts();
     let body = match content {
@@ -103,11 +102,11 @@ pub(crate) fn with_digest(response: Response<Content>) -> Response<Body> {
             announce(&mut parts.headers, &whole.trailers);
             Body::from(whole)
         }
-        // What follows is no content of this answer.
+        // The bytes that follow are not content of this answer.
         Content::Flowing(body) if parts.status == StatusCode::SWITCHING_PROTOCOLS => body,
         Content::Flowing(body) => {
             parts.headers.remove(CONTENT_DIGEST);
-            // HTTP/1.1 sends nothing behind a content whose length it told in front.
+            // HTTP/1.1 sends no trailers after a content with a length.
             parts.headers.remove(header::CONTENT_LENGTH);
             parts.headers.append(header::TRAILER, HeaderValue::from_static("content-digest"));
             Body::new(Digested { body, hash: Some(Sha256::new()) })
@@ -116,7 +115,7 @@ pub(crate) fn with_digest(response: Response<Content>) -> Response<Body> {
     Response::from_parts(parts, body)
 }
 
-/// Has the head say what comes behind the content: nothing, or these.
+/// Sets `Trailer` to these names, or removes it.
 fn announce(headers: &mut HeaderMap, trailers: &HeaderMap) {
     if trailers.is_empty() {
         headers.remove(header::TRAILER);
@@ -129,7 +128,7 @@ fn announce(headers: &mut HeaderMap, trailers: &HeaderMap) {
     }
 }
 
-/// What was read of a body, and then the rest of it.
+/// The part of a body that was read, and then its rest.
 pub(crate) struct Resumed {
     pub(crate) read: Bytes,
     pub(crate) rest: Body,
@@ -150,10 +149,10 @@ impl HttpBody for Resumed {
     }
 }
 
-/// A body that tells its digest at the end (RFC 9530, section 2).
+/// A body that sends its digest at the end (RFC 9530, section 2).
 struct Digested {
     body: Body,
-    /// `None` once it was told, or cannot be: nothing comes after that.
+    /// `None` once it was sent, or cannot be: nothing comes after that.
     hash: Option<Sha256>,
 }
 
@@ -165,7 +164,7 @@ impl HttpBody for Digested {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        // A body may not be asked again once it has ended, and this one ends later.
+        // A body must not be polled again once it has ended, and this one ends later.
         if self.hash.is_none() {
             return Poll::Ready(None);
         }
@@ -191,7 +190,7 @@ impl HttpBody for Digested {
         }
     }
 
-    /// Never exact: a length that is known would be told in front, and then no trailer is sent.
+    /// Never exact: a known length would be sent in front, and then no trailer is sent.
     fn size_hint(&self) -> SizeHint {
         let mut hint = SizeHint::new();
         hint.set_lower(self.body.size_hint().lower());

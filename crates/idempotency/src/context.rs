@@ -1,9 +1,9 @@
-//! What a handler knows of its own run: its key, its operation, its epoch, and how long its grant holds.
+//! The context of a handler's run: its key, its operation, its epoch, and the deadline of its grant.
 //!
-//! It is there as an extractor, and as a task-local in everything that the handler awaits, so that a client deep below
-//! can derive the keys of the calls it makes without being handed anything. A spawned task has task-locals of its own:
-//! [`carry`] takes the context along. The keys that are derived here depend on the operation and the step alone, so a
-//! handler that is run again after a takeover sends the same ones, and the receivers turn its second call into the first.
+//! It is an extractor, and a task-local in everything that the handler awaits, so that a client deep below can derive
+//! the keys of its calls without an argument. A spawned task has task-locals of its own: [`carry`] takes the context
+//! along. The keys that are derived here depend only on the operation and the step. So a handler that runs again after
+//! a takeover sends the same keys, and the receivers turn its second call into the first.
 
 use crate::record::{Epoch, Grant, OperationId};
 use axum::extract::{FromRequestParts, OptionalFromRequestParts};
@@ -19,14 +19,14 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// How many steps of one run may be told apart by counting.
+/// How many different steps of one run are counted.
 const COUNTED_STEPS_MAX: usize = 65_536;
 
 tokio::task_local! {
     static CURRENT: IdempotencyContext;
 }
 
-/// The run that the current handler is part of. Clones are the same run.
+/// The run of the current handler. Clones are the same run.
 #[derive(Clone)]
 pub struct IdempotencyContext {
     key: Uuid,
@@ -34,11 +34,11 @@ pub struct IdempotencyContext {
     epoch: Epoch,
     taken_over: bool,
     deadline: watch::Receiver<Instant>,
-    /// How often each counted step was taken in this run, by the key of its name.
+    /// How often each counted step came in this run, by the key of its name.
     counted: Arc<Mutex<HashMap<Uuid, u32>>>,
 }
 
-/// One run has taken more different steps than are counted. Name them, and use [`IdempotencyContext::derive`].
+/// One run has more different unnamed steps than are counted. Name them, and use [`IdempotencyContext::derive`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "more than {COUNTED_STEPS_MAX} different steps without a name in one run: give each call a step name"
@@ -46,8 +46,8 @@ pub struct IdempotencyContext {
 pub struct TooManySteps;
 
 impl IdempotencyContext {
-    /// The run under this grant. Whoever renews the lease sends the new deadline; a deadline that has passed says that
-    /// the grant is lost.
+    /// The run under this grant. The task that renews the lease sends the new deadline; a deadline that has passed
+    /// means that the grant is lost.
     pub(crate) fn new(
         key: Uuid,
         operation: OperationId,
@@ -58,7 +58,7 @@ impl IdempotencyContext {
         Self { key, operation, epoch, taken_over, deadline, counted: Arc::default() }
     }
 
-    /// The run that this code is part of. `None`: it is part of none, or in a spawned task without [`carry`].
+    /// The run that this code is part of. `None`: outside of any run, or in a spawned task without [`carry`].
     pub fn current() -> Option<Self> {
         CURRENT.try_with(Clone::clone).ok()
     }
@@ -68,34 +68,35 @@ impl IdempotencyContext {
         CURRENT.scope(self, future).await
     }
 
-    /// The caller's key; where it was of another form, the name-based UUID of its text. Do not send it on: it is the caller's, and says nothing about which step of the work is meant.
+    /// The caller's key; for a key of another form, the name-based UUID of its text. Do not send it on: it is the
+    /// caller's, and does not identify a step of the work.
     /// [`derive`](Self::derive) gives the keys to send.
     pub fn key(&self) -> Uuid {
         self.key
     }
 
-    /// The operation, which may be shown and logged.
+    /// The operation; safe to show and to log.
     pub fn operation(&self) -> OperationId {
         self.operation
     }
 
-    /// The number of the grant. A resource that remembers the largest it has seen, and refuses smaller ones, is safe
-    /// from a handler that was paused, taken over, and woke up late.
+    /// The number of the grant. A resource that remembers the largest epoch it has seen, and refuses smaller ones, is
+    /// safe from a handler that was paused and overtaken, and woke up late.
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }
 
-    /// Whether somebody began before and did not end: parts of the work may be done already.
+    /// Whether an earlier run began and did not end: parts of the work may be done already.
     pub fn is_taken_over(&self) -> bool {
         self.taken_over
     }
 
-    /// Until when the grant holds unless it is renewed, which happens by itself while the handler runs.
+    /// The end of the grant unless it is renewed, which happens automatically while the handler runs.
     pub fn deadline(&self) -> Instant {
         *self.deadline.borrow()
     }
 
-    /// Ends when the deadline has passed without a renewal: somebody else may hold the operation from then on. Work
+    /// Ends when the deadline has passed without a renewal: another process may hold the operation from then on. Work
     /// that outlives its handler selects against this.
     pub async fn lost(&self) {
         let mut deadline = self.deadline.clone();
@@ -104,7 +105,7 @@ impl IdempotencyContext {
             tokio::select! {
                 biased;
                 renewed = deadline.changed() => if renewed.is_err() {
-                    // Nobody renews any more, so what was granted last is all that is left.
+                    // There are no more renewals, so the last deadline is final.
                     tokio::time::sleep_until(until).await;
                     return;
                 },
@@ -113,14 +114,14 @@ impl IdempotencyContext {
         }
     }
 
-    /// The key of a step of this operation: the same in every run of it, another for every other operation or step.
-    /// A name-based UUID (RFC 9562, version 5) with the operation as its namespace.
+    /// The key of a step of this operation: the same in every run of it, different for every other operation or step. A
+    /// name-based UUID (RFC 9562, version 5) with the operation as its namespace.
     pub fn derive(&self, step: &str) -> Uuid {
         Uuid::new_v5(&self.operation.0, step.as_bytes())
     }
 
     /// The key of the next of several steps with one name: the first, the second and so on, counted in this run. Runs
-    /// that take these steps in the same order derive the same keys. It never is a key that `derive` gives.
+    /// with the same order of these steps derive the same keys. It never equals a key of `derive`.
     pub fn derive_next(&self, step: &str) -> Result<Uuid, TooManySteps> {
         let name = self.derive(step);
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -134,7 +135,7 @@ impl IdempotencyContext {
     }
 }
 
-/// Shows what may be logged; the key may not.
+/// Shows only what may be logged, and so not the key.
 impl fmt::Debug for IdempotencyContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("IdempotencyContext")
@@ -145,8 +146,8 @@ impl fmt::Debug for IdempotencyContext {
     }
 }
 
-/// Takes the current run along into a task of its own: `tokio::spawn(carry(work))`. Outside of a run it is the future
-/// as it is.
+/// Takes the current run along into a task of its own: `tokio::spawn(carry(work))`. Outside of a run it returns the
+/// future unchanged.
 ///
 /// The grant is renewed only while the handler runs. A task that outlives it watches [`IdempotencyContext::lost`].
 pub fn carry<F: Future>(future: F) -> impl Future<Output = F::Output> {
@@ -184,7 +185,7 @@ impl IntoResponse for NoContext {
     }
 }
 
-/// Looks at the request alone: a request that a handler makes to a router in its own process is not part of the
+/// Looks only at the request: a request that a handler makes to a router in its own process is not part of the
 /// handler's run.
 impl<S: Sync> FromRequestParts<S> for IdempotencyContext {
     type Rejection = NoContext;

@@ -1,11 +1,11 @@
-//! `Content-Digest` and `Repr-Digest` (RFC 9530): verifying those that came, making our own.
+//! `Content-Digest` and `Repr-Digest` (RFC 9530): verifies received digests and creates our own.
 //!
-//! Both cover the bytes as they are coded, because `Content-Encoding` belongs to the representation, so both are
-//! checked before anything is decoded. They differ where a request carries a part of a representation, which
-//! `Content-Range` says; `Repr-Digest` then describes bytes that are not here, and is left alone.
+//! Both cover the encoded bytes, because `Content-Encoding` belongs to the representation, so both are checked before
+//! decoding. They differ if a request carries a part of a representation, as `Content-Range` says; `Repr-Digest` then
+//! describes bytes that are not in the message, and is ignored.
 //!
-//! sha-256 and sha-512 are verified, each that is there. Other algorithms are passed over as long as one of these two
-//! is there as well; md5, sha-1 and the checksums prove nothing against anybody who means harm.
+//! sha-256 and sha-512 are verified, both if both are present. Other algorithms are ignored if one of these two is
+//! present; md5, sha-1 and the checksums prove nothing against an attacker.
 
 mod dictionary;
 
@@ -20,7 +20,7 @@ pub(crate) const CONTENT_DIGEST: &str = "content-digest";
 /// Digests of the whole representation.
 pub(crate) const REPR_DIGEST: &str = "repr-digest";
 
-/// What is wrong with the digests of a request.
+/// A mistake in the digests of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum DigestFault {
     /// A field is not a dictionary of byte sequences, or a digest does not have the length of its algorithm.
@@ -29,13 +29,12 @@ pub(crate) enum DigestFault {
     /// The content is not what a digest says.
     #[error("the content is not what its digest says")]
     Mismatched,
-    /// There are digests, and none of an algorithm that is accepted.
+    /// There are digests, but none of a supported algorithm.
     #[error("the digest field holds neither sha-256 nor sha-512")]
     Unsupported,
 }
 
-/// Checks the content, as it came, against all digests that cover it, whether they came before it or in the trailers behind
-/// it. No digest at all is no fault.
+/// Checks the received content against all digests that cover it, in headers or trailers. No digest at all is fine.
 pub(crate) fn verify(headers: &HeaderMap, trailers: &HeaderMap, content: &[u8]) -> Result<(), DigestFault> {
     let fields: &[&str] = if headers.contains_key(header::CONTENT_RANGE) {
         &[CONTENT_DIGEST]
@@ -77,7 +76,7 @@ pub(crate) fn field_value(digest: &[u8; 32]) -> HeaderValue {
     HeaderValue::try_from(text).expect("base64 is fit for a header")
 }
 
-/// The algorithms that are accepted.
+/// The supported algorithms.
 #[derive(Clone, Copy)]
 enum Algorithm {
     Sha256,

@@ -1,4 +1,4 @@
-//! What all requests share: the store, the secrets, who is asked and told, and how many are inside.
+//! The state that all requests share: the store, the secrets, hooks and observers, and the count of running operations.
 
 use crate::budget::{Exceeded, Spending};
 use crate::key::Forms;
@@ -22,9 +22,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How many records one sweep takes at most, so that it holds nobody up.
+/// The most records of one sweep, so that it delays nobody.
 const SWEEP_AT_ONCE: u32 = 1_000;
-/// When to come again while the store is down.
+/// `Retry-After` while the store is down.
 pub(crate) const STORE_BACK_AFTER: Duration = Duration::from_secs(2);
 
 pub(crate) struct Door {
@@ -33,17 +33,17 @@ pub(crate) struct Door {
     pub(crate) scope_of: ScopeOf,
     /// Callers are not authenticated, on purpose.
     pub(crate) is_anonymous: bool,
-    /// Every route that was declared, for who asks what it promises.
+    /// Every declared route, for the published policy.
     pub(crate) declared: Mutex<Table>,
-    /// How long routes keep that were not declared.
+    /// How long routes without a declaration keep records.
     pub(crate) undeclared_keep: Keep,
     pub(crate) authorise: Option<Arc<dyn Authorise>>,
     pub(crate) audit: Option<Arc<dyn Audit>>,
     pub(crate) observers: Vec<Arc<dyn Observer>>,
     pub(crate) profile: Profile,
-    /// The path below which callers can look at their operations, where it is known.
+    /// The path of the callers' view of their operations, if it is set.
     pub(crate) operations_at: Option<String>,
-    /// Which keys are taken.
+    /// Which keys are accepted.
     pub(crate) keys: Forms,
     /// The task-locals that handlers are given.
     pub(crate) carried: Vec<Carry>,
@@ -56,12 +56,12 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// Notes which routes the layer stands before.
+    /// Records the routes that the layer protects.
     pub(crate) fn guards(&self, table: &Table) {
         self.declared.lock().unwrap_or_else(PoisonError::into_inner).0.extend(table.0.clone());
     }
 
-    /// The protected routes that have a path, to which a self-test can be sent.
+    /// The protected routes with a path, for the self-test.
     pub(crate) fn guarded(&self) -> Vec<(Method, String)> {
         let declared = self.declared.lock().unwrap_or_else(PoisonError::into_inner);
         let protected = declared.0.iter().filter(|((template, _), policy)| {
@@ -78,20 +78,20 @@ impl Door {
         self.tell_all(&Happening { route: route.label.clone(), operation, what });
     }
 
-    /// A record does not tell its route, so what is decided without a request is kept for as long as any route keeps.
+    /// A record does not contain its route, so a decision without a request keeps it for as long as any route keeps.
     pub(crate) fn longest_keep(&self) -> Keep {
         let declared = self.declared.lock().unwrap_or_else(PoisonError::into_inner);
         let least = Policy::default().keep.longest(self.undeclared_keep);
         declared.0.values().fold(least, |longest, policy| longest.longest(policy.keep))
     }
 
-    /// Tells that a lease ran out, to people too: somebody has to find out what was done. The route may be empty.
+    /// Reports an expired lease, also in the log: a person must find out what was done. The route may be empty.
     pub(crate) fn tell_lapsed(&self, route: Arc<str>, operation: OperationId, by: FoundBy) {
         tracing::warn!(%operation, route = &*route, "a lease ran out: what came of the operation is unknown");
         self.tell_all(&Happening { route, operation: Some(operation), what: What::Lapsed { by } });
     }
 
-    /// Tells each observer. One that panics is logged, and spoils nothing of the operation that it looks at.
+    /// Calls each observer. A panic is logged, and does not affect the operation.
     fn tell_all(&self, happening: &Happening) {
         for observer in &self.observers {
             if catch_unwind(AssertUnwindSafe(|| observer.happened(happening))).is_err() {
@@ -101,7 +101,7 @@ impl Door {
     }
 }
 
-/// What the caller is told when the store did not answer.
+/// The caller's problem when the store did not answer.
 pub(crate) fn store_problem(error: &StoreError) -> Problem {
     match error {
         StoreError::Unavailable(_)
@@ -119,7 +119,7 @@ pub(crate) fn store_problem(error: &StoreError) -> Problem {
     }
 }
 
-/// What a caller is told who used up its budget.
+/// The caller's problem when a budget is used up.
 pub(crate) fn budget_problem(exceeded: &Exceeded, operation: OperationId) -> Problem {
     let Exceeded { what, limit, window, .. } = exceeded;
     let time = match window {
@@ -130,7 +130,7 @@ pub(crate) fn budget_problem(exceeded: &Exceeded, operation: OperationId) -> Pro
     Problem::new(Reason::TooMany).about(operation).detail(detail).retry_after(exceeded.retry_after)
 }
 
-/// Removes what expired, and finds what was begun and not ended, again and again, for as long as somebody uses the store.
+/// Sweeps expired records and expired leases repeatedly, for as long as the layer exists.
 pub(crate) async fn sweep(door: Weak<Door>, every: Duration) {
     loop {
         tokio::time::sleep(every).await;
@@ -148,7 +148,7 @@ pub(crate) async fn sweep(door: Weak<Door>, every: Duration) {
                     if is_all {
                         break;
                     }
-                    // A store that answers at once does not let go of the thread by itself.
+                    // A store that answers at once would not yield the thread.
                     tokio::task::yield_now().await;
                 }
                 Err(error) => {
@@ -160,11 +160,11 @@ pub(crate) async fn sweep(door: Weak<Door>, every: Duration) {
     }
 }
 
-/// A caller may take this many times as many places as it would leave free.
+/// A caller may take this many times as many places as it leaves free.
 const GREED: usize = 4;
 
-/// Places to wait in: so many for one operation, so many in all. However many callers there are that take what they can
-/// get, a next one finds a place: each takes only a share of what is left.
+/// Places to wait in: so many for one operation, so many in all. However many greedy callers there are, the next one
+/// finds a place: each can take only a share of the free places.
 pub(crate) struct Places {
     per_operation: usize,
     in_all: usize,
@@ -183,7 +183,7 @@ impl Places {
         Self { per_operation, in_all, taken: Mutex::default() }
     }
 
-    /// A place, or `None` where all that this caller may take are taken.
+    /// A place, or `None` if this caller has used its share.
     pub(crate) fn take(&self, operation: OperationId, scope: ScopeTag) -> Option<Place<'_>> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let here = taken.by_operation.get(&operation).copied().unwrap_or(0);
@@ -199,7 +199,7 @@ impl Places {
     }
 }
 
-/// A place to wait in, given back when it is dropped.
+/// A place to wait in, released when it is dropped.
 pub(crate) struct Place<'a> {
     places: &'a Places,
     operation: OperationId,
@@ -224,7 +224,7 @@ fn one_less<K: Eq + Hash>(counts: &mut HashMap<K, usize>, key: K) {
     }
 }
 
-/// How many operations are between their claim and the record of their end.
+/// The number of operations between their claim and the record of their end.
 #[derive(Clone)]
 pub(crate) struct Running(Arc<watch::Sender<usize>>);
 
@@ -236,7 +236,7 @@ impl Default for Running {
 
 impl Running {
     pub(crate) fn enter(&self) -> Inside {
-        // Nobody waits for more.
+        // Nobody waits for an increase.
         self.0.send_if_modified(|inside| {
             *inside += 1;
             false
@@ -250,7 +250,7 @@ impl Running {
     }
 }
 
-/// One that is inside.
+/// One running operation.
 pub(crate) struct Inside(Running);
 
 impl Drop for Inside {

@@ -1,4 +1,4 @@
-//! What comes of an operation, by how its handler ended.
+//! The verdict on an operation, from the end of its handler.
 
 use crate::policy::Mode;
 use axum::response::{IntoResponse, Response};
@@ -7,26 +7,26 @@ use http::StatusCode;
 /// How a handler ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// It answered with this status; `not_applied` where it says itself that nothing was done, `attached` where this is what
-    /// work that was begun before is found to have ended with.
+    /// It answered with this status; `not_applied` if it says itself that nothing was done, `attached` if the answer is
+    /// the end of work that began before.
     Answered { status: StatusCode, not_applied: bool, attached: bool },
     /// It panicked, ran too long, or its answer broke off.
     Broke,
 }
 
-/// What is recorded of it.
+/// What to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The answer. It began and is final.
+    /// The answer: it is final.
     Keep,
-    /// Nothing: it did nothing, so that the same key may be used again.
+    /// Nothing: the handler did nothing, so the same key may be used again.
     Release,
-    /// That it cannot be known what was done.
+    /// That the outcome is unknown.
     Unknown,
 }
 
-/// What is recorded of an operation that ended so. A server error tells nothing about what was done before it; only a
-/// transaction that was rolled back, or the handler's own word, does.
+/// The verdict on this end. A server error says nothing about earlier effects; only a rolled-back transaction, or the
+/// handler's own statement, does.
 pub(crate) fn verdict(mode: &Mode, ended: Ended) -> Verdict {
     let undone = match mode {
         Mode::Transactional => Verdict::Release,
@@ -43,8 +43,8 @@ pub(crate) fn verdict(mode: &Mode, ended: Ended) -> Verdict {
     }
 }
 
-/// An answer with which a handler says that it did nothing: the operation is forgotten, and the caller may come again with
-/// the same key.
+/// An answer by which a handler says that it did nothing: the operation is forgotten, and the caller may retry with the
+/// same key.
 ///
 /// ```
 /// use axum::http::StatusCode;
@@ -59,8 +59,8 @@ pub(crate) fn verdict(mode: &Mode, ended: Ended) -> Verdict {
 #[derive(Clone, Copy, Debug)]
 pub struct NotApplied<R>(pub R);
 
-/// An answer with which a handler says that it does not know what was done: somebody else was asked to do it, and did not
-/// tell. The outcome is recorded as unknown, and the caller is told so in the layer's words, under this status.
+/// An answer by which a handler says that it does not know what was done: it called another service, which did not
+/// answer. The outcome is recorded as unknown, and the caller gets the layer's own problem, under this status.
 #[derive(Clone, Debug)]
 pub struct OutcomeUnknown {
     /// A server error, such as 502 or 504; any other one counts as 502.
@@ -82,12 +82,12 @@ impl IntoResponse for OutcomeUnknown {
 #[derive(Clone, Copy)]
 struct NotAppliedMark;
 
-/// The mark of an answer that work was found to have ended with.
+/// The mark of an answer that is the end of earlier work.
 #[derive(Clone, Copy)]
 pub(crate) struct AttachedMark;
 
 impl Ended {
-    /// As the marks on a response say.
+    /// The end according to the marks on a response.
     pub(crate) fn with<B>(response: &http::Response<B>) -> Self {
         let extensions = response.extensions();
         Self::Answered {

@@ -1,13 +1,13 @@
-//! The `Idempotency-Key` of a request: one UUID, in one shape, whatever was sent otherwise.
+//! The `Idempotency-Key` of a request: one UUID in canonical form.
 //!
-//! The IETF draft makes the field a structured-field String, so its value stands in quotes; most clients send it bare.
-//! Both are accepted and mean the same key, in either case of letters. Everything that a lenient parser would also
-//! take (braces, `urn:uuid:`, 32 digits without hyphens) is refused, because a proxy or a handler behind us might not
-//! read it as the same key. So are parameters after the String: the draft's grammar has none, and one that we do not
-//! know might say something about the key.
+//! The IETF draft makes the field a structured-field String, so its value is in quotes; most clients send it bare. Both
+//! are accepted and mean the same key, in upper or lower case. Everything else that a lenient parser would take
+//! (braces, `urn:uuid:`, 32 digits without hyphens) is refused, because a proxy or a handler behind us might not read
+//! it as the same key. So are parameters after the String: the draft's grammar has none, and an unknown one might
+//! change the meaning of the key.
 //!
-//! Who comes from a service that took any text can take that too. Such a key counts as it is written, and is from then on
-//! the name-based UUID of its text.
+//! For clients of services that accepted any text, that can be allowed too. Such a key counts as it is written, and
+//! becomes the name-based UUID of its text.
 
 use http::HeaderMap;
 use jiff::Timestamp;
@@ -19,12 +19,12 @@ pub(crate) const FIELD: &str = "idempotency-key";
 
 /// Length of a hyphenated UUID.
 const UUID_BYTES: usize = 36;
-/// A key of another form is no longer than this, as it was sent.
+/// The longest key of another form, as it was sent.
 const OPAQUE_BYTES_MAX: usize = 255;
-/// The namespace of keys that are no UUIDs.
+/// The namespace of keys that are not UUIDs.
 const OPAQUE: Uuid = Uuid::from_u128(0x8c1d_31c5_94b0_4c5e_9a0d_5b0f_6f3e_2a17);
 
-/// The forms of keys that are taken.
+/// The accepted forms of keys.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Forms {
     pub(crate) versions: Versions,
@@ -32,13 +32,13 @@ pub(crate) struct Forms {
     pub(crate) opaque: bool,
 }
 
-/// The versions of UUID that are taken as keys.
+/// The accepted versions of UUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Versions(u16);
 
 impl Default for Versions {
-    /// 4 and 7, which are drawn at random, and 5, in which [`IdempotencyContext::derive`] passes a key on to the next
-    /// service. Versions 1, 2 and 6 can be guessed; 3 is 5 with a weaker hash, and what 8 means only its maker knows.
+    /// 4 and 7, which are random, and 5, in which [`IdempotencyContext::derive`] passes a key on to the next service.
+    /// Versions 1, 2 and 6 can be guessed; 3 is 5 with a weaker hash, and the meaning of 8 is private.
     ///
     /// [`IdempotencyContext::derive`]: crate::IdempotencyContext::derive
     fn default() -> Self {
@@ -53,7 +53,7 @@ impl Versions {
         Self(self.0 | (1 << version))
     }
 
-    /// Whether keys of this version are taken.
+    /// Whether keys of this version are accepted.
     const fn allow(self, version: u8) -> bool {
         1 <= version && version <= 8 && self.0 & (1 << version) != 0
     }
@@ -67,20 +67,20 @@ impl Versions {
 /// Why there is no key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum KeyFault {
-    /// The header is not there.
+    /// The header is missing.
     #[error("there is no Idempotency-Key")]
     Missing,
-    /// It is there, and is not one UUID of an allowed version. What is wrong never quotes what was sent.
+    /// The header is not one UUID of an accepted version. The text never quotes the header.
     #[error("the Idempotency-Key is malformed: {0}")]
     Malformed(&'static str),
 }
 
-/// The key of one request. Whoever knows it may ask for the answer, so it is not shown.
+/// The key of one request. A caller with the key may get the answer, so it is never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct IdempotencyKey(Uuid);
 
 impl IdempotencyKey {
-    /// Reads the key of a request.
+    /// Parses the key of a request.
     pub(crate) fn from_headers(headers: &HeaderMap, forms: Forms) -> Result<Self, KeyFault> {
         let mut lines = headers.get_all(FIELD).iter();
         let received = lines.next().ok_or(KeyFault::Missing)?;
@@ -97,7 +97,7 @@ impl IdempotencyKey {
         self.0
     }
 
-    /// When the key was made, where it says so: a UUID of version 7 does. A time past the year 9999 is none.
+    /// The time in a key of version 7. A time past the year 9999 counts as none.
     pub(crate) fn minted_at(&self) -> Option<Timestamp> {
         (self.0.get_version_num() == 7)
             .then(|| (self.0.as_u128() >> 80) as i64)
@@ -111,7 +111,7 @@ impl fmt::Debug for IdempotencyKey {
     }
 }
 
-/// The key that a field value holds, whatever its form: bare, or as a structured-field String (RFC 9651).
+/// The key in a field value, of any form: bare, or as a structured-field String (RFC 9651).
 fn opaque(value: &[u8]) -> Result<Uuid, &'static str> {
     let value = trim_spaces(value);
     if value.len() > OPAQUE_BYTES_MAX {
@@ -134,7 +134,7 @@ fn opaque(value: &[u8]) -> Result<Uuid, &'static str> {
     if uuid.is_nil() || uuid.is_max() { Err("the Nil and the Max UUID are no keys") } else { Ok(uuid) }
 }
 
-/// What stands in a structured-field String, after its first quote.
+/// The content of a structured-field String, after its first quote.
 fn unquoted(quoted: &[u8]) -> Result<Vec<u8>, &'static str> {
     let mut text = Vec::with_capacity(quoted.len());
     let mut left = quoted.iter();
@@ -153,7 +153,7 @@ fn unquoted(quoted: &[u8]) -> Result<Vec<u8>, &'static str> {
     }
 }
 
-/// The UUID that a field value holds, bare or as a structured-field String.
+/// The UUID in a field value, bare or as a structured-field String.
 fn uuid(value: &[u8], versions: Versions) -> Result<Uuid, &'static str> {
     let value = trim_spaces(value);
     if value.is_empty() {
@@ -191,7 +191,7 @@ fn uuid(value: &[u8], versions: Versions) -> Result<Uuid, &'static str> {
     Ok(uuid)
 }
 
-/// Without the spaces that a structured field may stand in.
+/// Trims the spaces that may surround a structured field.
 fn trim_spaces(mut value: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = value {
         value = rest;
@@ -315,7 +315,7 @@ mod tests {
         let _never = Versions::default().and(9);
     }
 
-    /// Pinned: another UUID would be another key, and what was recorded under the first would not be found.
+    /// Pinned: another UUID would be another key, and records under the first would not be found.
     #[test]
     fn a_key_of_another_form_is_the_uuid_of_its_text() {
         let key = |sent: &str| opaque(sent.as_bytes()).map(|key| key.to_string());

@@ -1,7 +1,7 @@
-//! The layer, and how it is set up.
+//! The layer, and its setup.
 //!
-//! What is not safe by itself has to be said: who the caller is (or that nobody is asked), under which secret keys are
-//! hashed, and for each route what a crash means there. What does not fit is found here, before the first request.
+//! Settings without a safe default are required: the caller's identity (or that there is none), the secret for hashing
+//! keys, and for each route the meaning of a crash. Settings that do not fit are found here, before the first request.
 
 use crate::answer::{Answer, is_never_retained};
 use crate::budget::{Budgets, Spending};
@@ -24,13 +24,13 @@ use std::time::Duration;
 use tokio::task::LocalKey;
 use tower::Layer;
 
-/// Who sweeps more often does nothing else.
+/// A shorter interval would keep the process busy with sweeps.
 const SWEEP_EVERY_MIN: Duration = Duration::from_millis(10);
 
 /// Why the layer does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Nobody said whose request it is.
+    /// Neither `scope` nor `anonymous` was called.
     #[error(
         "the idempotency layer does not know whose request it is: say `scope(…)`, or `anonymous(…)` where every caller may \
          see every other's results"
@@ -38,12 +38,8 @@ pub enum StartError {
     NoScope,
     /// A route's policy does not fit.
     #[error("{route}: {fault}")]
-    Policy {
-        route: String,
-        /// What is wrong.
-        fault: String,
-    },
-    /// A header that is never given again was to be kept.
+    Policy { route: String, fault: String },
+    /// A header that is never kept was to be kept.
     #[error("the header {0} belongs to one connection, one moment or one caller, and is never given again")]
     Header(HeaderName),
     /// The store holds records made under another secret, which would not be found.
@@ -59,7 +55,7 @@ pub enum StartError {
     Store(#[from] StoreError),
 }
 
-/// A tower layer that does what carries one `Idempotency-Key` once. See the [crate's documentation](crate).
+/// A tower layer that runs the requests with one `Idempotency-Key` once. See the [crate's documentation](crate).
 #[derive(Clone)]
 pub struct IdempotencyLayer {
     pub(crate) door: Arc<Door>,
@@ -67,8 +63,8 @@ pub struct IdempotencyLayer {
 }
 
 impl IdempotencyLayer {
-    /// Begins to set up a layer over this store. The secret hashes keys, so that the store does not hold them; all
-    /// instances that share a store share it.
+    /// Begins to set up a layer over this store. The secret keys the hashes, so that the store does not contain keys;
+    /// all instances on one store must use the same secret.
     pub fn builder(store: Arc<dyn Store>, secret: Secret) -> Builder {
         Builder {
             store,
@@ -96,7 +92,7 @@ impl IdempotencyLayer {
         }
     }
 
-    /// Whether these routes fit the store; from now on they are this layer's.
+    /// Checks that these routes fit the store, and adds them to this layer.
     pub(crate) fn check(&self, table: &Table) -> Result<(), StartError> {
         check(&*self.door.store, table)?;
         self.door.guards(table);
@@ -109,7 +105,7 @@ impl IdempotencyLayer {
         Self { door: self.door.clone(), routes }
     }
 
-    /// Ends when nothing runs and every end is recorded. Call it when the server has stopped taking requests.
+    /// Ends when nothing runs and every end is recorded. Call it after the server has stopped taking requests.
     pub async fn drain(&self) {
         self.door.running.all_left().await;
     }
@@ -139,7 +135,7 @@ impl<S> Layer<S> for IdempotencyLayer {
     }
 }
 
-/// What a [`IdempotencyLayer`] is made of.
+/// The builder of an [`IdempotencyLayer`].
 pub struct Builder {
     store: Arc<dyn Store>,
     secret: Secret,
@@ -165,85 +161,86 @@ pub struct Builder {
     declared: Table,
 }
 
-/// Takes out of an answer what is not to be stored.
+/// Removes parts of an answer that must not be stored.
 pub(crate) type Redact = Arc<dyn Fn(&mut Answer) + Send + Sync>;
 
 impl Builder {
-    /// How tenant and principal are found in a request that authentication has passed. `None` refuses the request.
+    /// How to find tenant and principal in an authenticated request. `None` refuses the request.
     pub fn scope(mut self, scope_of: impl Fn(&Parts) -> Option<Scope> + Send + Sync + 'static) -> Self {
         self.scope_of = Some(Arc::new(scope_of));
         self
     }
 
-    /// All callers are one: whoever knows a key may see its result, and all together have the [budgets](Self::budgets) of one.
+    /// All callers are one: a caller that knows a key may see its result, and all together share one set of
+    /// [budgets](Self::budgets).
     pub fn anonymous(mut self, scope: Scope) -> Self {
         self.is_anonymous = true;
         self.scope(move |_| Some(scope.clone()))
     }
 
-    /// Who may do what, asked before every request is run and before every stored answer is given.
+    /// Checks permissions, before every run and before every replay.
     pub fn authorise(mut self, authorise: impl Authorise) -> Self {
         self.authorise = Some(Arc::new(authorise));
         self
     }
 
-    /// Who is told of each stored answer before it is given. What cannot be told is not given.
+    /// Records each replay before it is sent. If it cannot record, the answer is not sent.
     pub fn audit(mut self, audit: impl Audit) -> Self {
         self.audit = Some(Arc::new(audit));
         self
     }
 
-    /// Who is told what happens. There may be several.
+    /// Gets all events. There may be several observers.
     pub fn observe(mut self, observer: impl Observer) -> Self {
         self.observers.push(Arc::new(observer));
         self
     }
 
-    /// Seals stored answers with these keys, by tenant.
+    /// Encrypts stored answers with these keys, by tenant.
     pub fn encrypt_with(mut self, keys: impl DataKeys + 'static) -> Self {
         self.data_keys = Some(Arc::new(keys));
         self
     }
 
-    /// Which answers refusals follow.
+    /// Which profile refusals follow.
     pub fn profile(mut self, profile: Profile) -> Self {
         self.profile = profile;
         self
     }
 
-    /// The path below which callers find [`Operations::router`](crate::Operations::router). A refusal that is about an
-    /// operation then tells, as its `instance`, where that operation can be looked at.
+    /// The path of [`Operations::router`](crate::Operations::router) for callers. A refusal about an operation then has
+    /// the operation's address as its `instance`.
     pub fn operations_at(mut self, path: &str) -> Self {
         self.operations_at = Some(path.trim_end_matches('/').to_owned());
         self
     }
 
-    /// Which UUID versions a key may have: 4, 5 and 7, unless said otherwise. Keys of any other form are taken by
+    /// The accepted UUID versions of keys: 4, 5 and 7 by default. For keys of any other form see
     /// [`opaque_keys`](Self::opaque_keys).
     pub fn key_versions(mut self, versions: Versions) -> Self {
         self.versions = versions;
         self
     }
 
-    /// Takes keys that are no UUIDs as well, for clients that have others: 1 to 255 characters of ASCII, bare without spaces,
-    /// commas and quotes, or as a structured-field string. Each counts as it is written; a UUID of any version is the key that
-    /// it is without this. A key that somebody can guess is no secret: with [`anonymous`](Self::anonymous), whoever guesses it
-    /// sees the result.
+    /// Also accepts keys that are not UUIDs, for clients that have them: 1 to 255 characters of ASCII, bare without
+    /// spaces, commas and quotes, or as a structured-field string. Each counts as written; a UUID of any version is the
+    /// same key as without this setting. A key that can be guessed is no secret: with [`anonymous`](Self::anonymous), a
+    /// caller that guesses it sees the result.
     pub fn opaque_keys(mut self) -> Self {
         self.opaque_keys = true;
         self
     }
 
-    /// The service that this is, where several share a store and a secret: its operations are its own, also where others have
-    /// routes of the same name. All instances of a service have one realm; under another one, what was recorded before is not
-    /// found. Without one, it is the service without a realm.
+    /// The name of this service, if several share a store and a secret: its operations are separate, even if others
+    /// have routes with the same names. All instances of a service have the same realm; a changed realm does not find
+    /// earlier records. Without one, it is the service without a realm.
     pub fn realm(mut self, realm: &str) -> Self {
         realm.clone_into(&mut self.realm);
         self
     }
 
-    /// Takes the value of a task-local, where middleware outside of the layer has set it, along to the handler, which has a
-    /// task of its own. There may be several. What is in the request's extensions is there without this.
+    /// Copies the value of a task-local, set by middleware outside of the layer, into the handler, which has a task of
+    /// its own. There may be several. Request extensions reach the handler without this.
     ///
     /// ```
     /// # use perdura_idempotency::{Builder, IdempotencyLayer, Scope, Secret, store::Memory};
@@ -260,59 +257,60 @@ impl Builder {
         self
     }
 
-    /// Refuses a key of version 7 that is older than records are kept and of which none is there.
+    /// Refuses a key of version 7 that is older than all records are kept, and has no record.
     pub fn refuse_stale_keys(mut self) -> Self {
         self.refuse_stale_keys = true;
         self
     }
 
-    /// What one caller may use up on one instance: [`Budgets::default`] says how much that is. A caller is a tenant with a
-    /// principal, and so may be a whole service: one that has more than 256 requests under way is told 429.
+    /// The budgets of one caller on one instance, see [`Budgets::default`]. A caller is a tenant with a principal, and
+    /// so may be a whole service: one with more than 256 requests under way gets 429.
     pub fn budgets(mut self, budgets: Budgets) -> Self {
         self.budgets = budgets;
         self
     }
 
-    /// Keeps this header of answers too.
+    /// Also stores this header of answers.
     pub fn retain_header(mut self, name: HeaderName) -> Self {
         self.retained_headers.push(name);
         self
     }
 
-    /// Takes out of each answer what is not to be stored.
+    /// Removes parts of each answer that must not be stored.
     pub fn redact(mut self, redact: impl Fn(&mut Answer) + Send + Sync + 'static) -> Self {
         self.redact = Some(Arc::new(redact));
         self
     }
 
-    /// How many requests may wait for one operation, and in all. One caller never takes all: alone it gets up to four fifths.
+    /// How many requests may wait for one operation, and in all. One caller never takes all: alone it gets up to four
+    /// fifths.
     pub fn waiting_max(mut self, per_operation: usize, in_all: usize) -> Self {
         self.waiting_max = (per_operation, in_all);
         self
     }
 
-    /// How often what expired is removed, and what was begun and not ended is found: every minute, unless said otherwise, and
-    /// at most every 10 ms. It changes no answer.
+    /// How often to sweep expired records and expired leases: every minute by default, and at most every 10 ms. It
+    /// changes no answer.
     pub fn sweep_every(mut self, pause: Duration) -> Self {
         self.sweep_every = pause.max(SWEEP_EVERY_MIN);
         self
     }
 
-    /// The policy of POST and PATCH routes that are not declared. It counts for the router's fallback too, and for a service
-    /// that is nested whole, where the layer cannot tell routes apart and goes by the path.
+    /// The policy of POST and PATCH routes without a declaration. It applies to the router's fallback too, and to a
+    /// service that is nested whole, whose routes the layer distinguishes only by the path.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// Declares a route of a plain `Router`, by the template that it was added with; `*` is what has none, as the fallback.
-    /// GET, HEAD, OPTIONS and TRACE are never protected.
+    /// Declares a route of a plain `Router`, by the template that it was added with; `*` means requests without a
+    /// template, such as the fallback. GET, HEAD, OPTIONS and TRACE are never protected.
     pub fn route(mut self, method: &Method, template: &str, policy: Policy) -> Self {
         self.declared.0.insert((template.to_owned(), method.to_string()), policy);
         self
     }
 
-    /// The layer, once all of it fits and the store answers. Must be called within a tokio runtime.
+    /// The layer, once its settings fit and the store answers. Call it within a tokio runtime.
     pub async fn build(self) -> Result<IdempotencyLayer, StartError> {
         let scope_of = self.scope_of.ok_or(StartError::NoScope)?;
         if let Some(name) = self.retained_headers.iter().find(|name| is_never_retained(name)) {

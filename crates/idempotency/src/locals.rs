@@ -1,21 +1,22 @@
-//! Task-locals of what stands outside of the layer, taken along to the handler.
+//! Task-locals from outside of the layer, copied into the handler.
 //!
-//! A handler has a task of its own, and goes on when its client is gone: what was set around the request's own task is not
-//! there. To run it in that task would only seem to help: as soon as a client hangs up, the handler would go on without
-//! them, and one that counts on them would panic in the middle of its work. So those that the program names are copied when
-//! the request arrives, and are there to the end. What is in the request's extensions needs nothing of this.
+//! A handler has a task of its own, and goes on when its client is gone, so task-locals around the request's own task
+//! are not there. Running the handler in that task would only seem to help: as soon as a client hangs up, the handler
+//! would go on without them, and a handler that needs them would panic in the middle of its work. So the task-locals
+//! that the program names are copied when the request arrives, and stay to the end. Request extensions do not need
+//! this.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use tokio::task::LocalKey;
 
-/// Work that something is put around.
+/// Work to run with a value set.
 type Work<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// A value that was found, with its key.
+/// A copied value, with its key.
 trait Local: Send {
-    /// The work, with the value there.
+    /// Runs the work with the value set.
     fn around(self: Box<Self>, work: Work<'_>) -> Work<'_>;
 }
 
@@ -28,7 +29,7 @@ impl<T: Send + 'static> Local for Found<T> {
     }
 }
 
-/// Finds the value of one task-local, where it is set.
+/// Copies the value of one task-local, if it is set.
 #[derive(Clone)]
 pub(crate) struct Carry(Arc<dyn Fn() -> Option<Box<dyn Local>> + Send + Sync>);
 
@@ -41,16 +42,16 @@ impl Carry {
     }
 }
 
-/// The values that one request came with.
+/// The copied values of one request.
 pub(crate) struct Locals(Vec<Box<dyn Local>>);
 
 impl Locals {
-    /// Those that are set here and now.
+    /// Copies the values that are set now.
     pub(crate) fn here(carried: &[Carry]) -> Self {
         Self(carried.iter().filter_map(|carry| (carry.0)()).collect())
     }
 
-    /// Does the work with them there.
+    /// Runs the work with all values set.
     pub(crate) async fn around<T: Send>(self, work: impl Future<Output = T> + Send) -> T {
         if self.0.is_empty() {
             return work.await;

@@ -1,8 +1,7 @@
-//! What happened, as numbers: an [`Observer`] that counts, and tells what it counted in the text format of Prometheus
-//! (0.0.4).
+//! An [`Observer`] that counts events, and renders the counts in the text format of Prometheus (0.0.4).
 //!
 //! Labels are bounded. A route is a template and not a path, and after a fixed number of them the rest are counted as
-//! `other`; an outcome is one of a closed set. Keys, scopes and operations are no labels.
+//! `other`; an outcome is one of a closed set. Keys, scopes and operations are never labels.
 
 use crate::observe::{FoundBy, Happening, Observer, What};
 use crate::problem::Reason;
@@ -12,20 +11,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-/// What the text that [`Metrics::render`] gives is to be sent as.
+/// The content type of the text from [`Metrics::render`].
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// How many routes are told apart.
+/// The most routes with labels of their own.
 const ROUTES_MAX: usize = 256;
-/// How much of a route's name is shown.
+/// The longest route label.
 const ROUTE_BYTES_MAX: usize = 200;
-/// The label of the routes beyond that, which no template can be: templates have a slash.
+/// The label of all further routes. No template equals it, as templates have a slash.
 const OTHER: &str = "other";
 
 /// The upper bounds of the histograms' buckets, in milliseconds.
 const BUCKETS: [u64; 15] = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000];
 
-/// The numbers. Clones count together.
+/// The metrics. Clones count together.
 #[derive(Clone, Default)]
 pub struct Metrics(Arc<Numbers>);
 
@@ -34,14 +33,14 @@ struct Numbers {
     routes: RwLock<BTreeMap<Box<str>, Arc<Route>>>,
     swept_answers: AtomicU64,
     swept_records: AtomicU64,
-    /// By who found out, in the order of [`FINDERS`].
+    /// By finder, in the order of [`FINDERS`].
     lease_expiries: [AtomicU64; FINDERS.len()],
 }
 
 /// Not by route: a sweep does not know it.
 const FINDERS: [(FoundBy, &str); 2] = [(FoundBy::Sweep, "sweep"), (FoundBy::Claim, "claim")];
 
-/// How a request ended, where it has an end of its own and is not refused.
+/// The end of a request that is not refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Completed,
@@ -61,7 +60,7 @@ impl End {
     ];
 }
 
-/// What is merely counted, by route.
+/// A plain counter, by route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Count {
     Arrived,
@@ -103,12 +102,12 @@ impl Count {
     ];
 }
 
-/// What is counted for one route.
+/// The counts of one route.
 #[derive(Default)]
 struct Route {
     counts: [AtomicU64; Count::ALL.len()],
     ends: [AtomicU64; End::ALL.len()],
-    /// One for each reason, and one for those that are not ours.
+    /// One for each reason, and one for unknown reasons.
     refusals: [AtomicU64; Reason::ALL.len() + 1],
     waited: Histogram,
     ran: Histogram,
@@ -116,14 +115,14 @@ struct Route {
 
 #[derive(Default)]
 struct Histogram {
-    /// One for each bucket, and one beyond.
+    /// One for each bucket, and one for larger values.
     counts: [AtomicU64; BUCKETS.len() + 1],
-    /// Nanoseconds: five centuries of them.
+    /// In nanoseconds: enough for five centuries.
     sum: AtomicU64,
 }
 
 fn add(counter: &AtomicU64, by: u64) {
-    // A number for people; nothing else is read by its help.
+    // Only displayed: no other value depends on it.
     counter.fetch_add(by, Ordering::Relaxed);
 }
 
@@ -195,7 +194,6 @@ impl Observer for Metrics {
 }
 
 impl Metrics {
-    /// Nothing happened yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -210,7 +208,7 @@ impl Metrics {
         Arc::clone(routes.entry(name.into()).or_default())
     }
 
-    /// All numbers, as Prometheus reads them.
+    /// All metrics, in the format of Prometheus.
     pub fn render(&self) -> String {
         let routes = self.0.routes.read().unwrap_or_else(PoisonError::into_inner).clone();
         let mut text = String::new();
@@ -247,7 +245,7 @@ fn write(text: &mut String, numbers: &Numbers, routes: &BTreeMap<Box<str>, Arc<R
     Ok(())
 }
 
-/// The ends always, so that a rate has something to begin from; a refusal once there was one.
+/// Always renders the ends, so that rates have a starting value; a refusal only once it occurred.
 fn outcomes(text: &mut String, routes: &BTreeMap<Box<str>, Arc<Route>>) -> fmt::Result {
     let name = "perdura_idempotency_requests_total";
     family(text, name, "counter", "Requests by how they ended: an outcome, or the reason of a refusal.")?;
@@ -290,7 +288,7 @@ fn family(text: &mut String, name: &str, kind: &str, help: &str) -> fmt::Result 
     writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}")
 }
 
-/// A label's value as the format wants it.
+/// A label's value, escaped.
 struct Escaped<'a>(&'a str);
 
 impl fmt::Display for Escaped<'_> {

@@ -1,80 +1,77 @@
-//! What the layer tells whoever wants to know: each thing that happens to an operation, as it happens.
+//! Events for observers: each step of an operation, as it happens.
 //!
-//! Metrics, logs, alarms and audits hang here. An observer is called on the way, so it is quick and does not block; it
-//! sees ids and counts, never keys, bodies or credentials.
+//! Metrics, logs, alarms and audits use it. An observer runs within the request, so it must be quick and not block.
+//! Events contain ids and counts, never keys, bodies or credentials.
 
 use crate::record::{Epoch, OperationId};
 use crate::store::Swept;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Something happened.
+/// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Happening {
-    /// The route's template, with its method: `POST /payments/{id}`. Empty where no request is concerned, or it is not
-    /// known which.
+    /// The route's template, with its method: `POST /payments/{id}`. Empty if no request is concerned, or the route is
+    /// unknown.
     pub route: Arc<str>,
     /// The operation. `None`: the request had no usable key.
     pub operation: Option<OperationId>,
-    /// What happened.
     pub what: What,
 }
 
-/// What happened to an operation, in the order in which it can happen. `epoch` is the number of the grant.
+/// The events of an operation, in the order in which they can happen. `epoch` is the number of the grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// The request is whole and sound, and is about to be claimed.
+    /// The request was checked, and is about to be claimed.
     Arrived,
-    /// It was granted to this instance; `taken_over`: somebody began before and did not end.
+    /// The operation was granted to this instance; `taken_over`: an earlier run began and did not end.
     Claimed { epoch: Epoch, taken_over: bool },
     /// The lease is about to be renewed.
     Renewing { epoch: Epoch },
-    /// The handler has answered, or ended otherwise; its end is about to be recorded.
+    /// The handler has ended; its end is about to be recorded.
     Saving { epoch: Epoch, ran_for: Duration },
-    /// The store could not be told the end; this is tried again.
+    /// The store could not record the end; this is retried.
     SaveFailed { epoch: Epoch },
     /// The end is recorded.
     Saved {
         epoch: Epoch,
         status: u16,
-        /// Whether the answer was kept with it: not one that is too large, or a stream.
+        /// Whether the answer was stored: not if it is too large, or a stream.
         retained: bool,
     },
     /// Nothing was done, and the operation is forgotten.
     Released { epoch: Epoch },
-    /// What came of it is not known, and recorded so.
+    /// The outcome is unknown, and recorded so.
     Unknown { epoch: Epoch, panicked: bool },
-    /// It was taken over, and the work that was begun before goes on elsewhere: it has no end yet, and a later request
-    /// asks again.
+    /// It was taken over, and the earlier work goes on elsewhere: it has no end yet, and a later request asks again.
     GoesOn { epoch: Epoch },
-    /// Its lease had run out, and nobody took it over: whoever held it died, or was stopped for too long. What came of it
-    /// is unknown from now on, unless its holder tells after all.
+    /// Its lease ran out, and it was not taken over: its holder died, or was stopped for too long. The outcome is
+    /// unknown from now on, unless its holder still completes it.
     Lapsed { by: FoundBy },
-    /// Somebody else holds it by now, or it is gone: what this instance did under its grant does not count.
+    /// Another process holds it, or its record is gone: the work of this instance under its grant does not count.
     LeaseLost { epoch: Epoch },
     /// A second request waits for the first.
     Waiting,
     /// It waited this long.
     Waited { waited_for: Duration },
-    /// The stored answer was given.
+    /// The stored answer was sent.
     Replayed { epoch: Epoch },
     /// The same key with another request was refused.
     Conflicted,
-    /// Many different requests came under one key: somebody guesses, or a client draws keys badly.
+    /// Many different requests came under one key: an attacker guesses keys, or a client generates them badly.
     ReplayAnomaly {
-        /// How many different ones within the window.
+        /// The number of different requests within the window.
         requests: u32,
     },
-    /// What expired is about to be removed.
+    /// A sweep is about to begin.
     Sweeping,
-    /// What expired was removed. Each operation that was found to have lapsed has been told before, as
-    /// [`Lapsed`](Self::Lapsed).
+    /// A sweep ended. Each operation that it found to have lapsed was reported before, as [`Lapsed`](Self::Lapsed).
     Swept(Swept),
-    /// The request was refused; `reason` is what its caller was given.
+    /// The request was refused with this reason.
     Refused { reason: &'static str },
 }
 
-/// Who finds out that a lease ran out.
+/// How an expired lease was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FoundBy {
     /// A sweep. It does not know the route.
@@ -83,9 +80,8 @@ pub enum FoundBy {
     Claim,
 }
 
-/// Who wants to know.
+/// A receiver of events.
 pub trait Observer: Send + Sync + 'static {
-    /// Something happened.
     fn happened(&self, happening: &Happening);
 }
 

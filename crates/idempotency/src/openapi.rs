@@ -1,8 +1,7 @@
-//! What callers may rely on, for programs to read: the policy as it is set, and the parts that an OpenAPI description
-//! refers to.
+//! The published policy, for programs: the settings of the layer, and components for an OpenAPI description.
 //!
-//! Both are made from the settings and from the table of reasons, the tables that the layer itself answers by, so they
-//! cannot say something else than it does.
+//! Both are generated from the settings and from the table of reasons, which the layer itself uses, so they cannot
+//! differ from its behaviour.
 
 use crate::budget::Budgets;
 use crate::operations::State;
@@ -15,40 +14,39 @@ use std::time::Duration;
 /// The settings that callers may know.
 #[derive(Clone, Debug)]
 pub struct Published {
-    /// Which answers refusals follow.
+    /// Which profile refusals follow.
     pub profile: Profile,
     /// The UUID versions that a key may have.
     pub key_versions: Vec<u8>,
-    /// Whether keys of any other form are taken too.
+    /// Whether keys of any other form are accepted too.
     pub opaque_keys: bool,
-    /// Whether a key that is older than records are kept is refused.
+    /// Whether a key that is older than all records are kept is refused.
     pub stale_keys_refused: bool,
-    /// What one caller may use up, on one instance.
+    /// The budgets of one caller on one instance.
     pub budgets: Budgets,
     /// The declared routes.
     pub routes: Vec<PublishedRoute>,
-    /// What holds for a POST or PATCH route that is not declared. `None`: it is not touched.
+    /// The promise of a POST or PATCH route without a declaration. `None`: it is not protected.
     pub undeclared: Option<Promise>,
 }
 
-/// A route, with what it promises.
+/// A route with its promise.
 #[derive(Clone, Debug)]
 pub struct PublishedRoute {
     pub method: Method,
     /// Its path template.
     pub template: String,
-    /// What it promises.
     pub promise: Promise,
 }
 
-/// What a route promises.
+/// The promise of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Promise {
     /// Nothing: no key is needed, and nothing is stored.
     Exempt,
-    /// What carries one key is done once.
+    /// The requests with one key run once.
     Protected {
-        /// What a crash between the effect and its record means.
+        /// The meaning of a crash between the effect and its record.
         mode: &'static str,
         /// How two requests are compared.
         fingerprint: &'static str,
@@ -65,7 +63,7 @@ pub enum Promise {
     },
 }
 
-/// The headers of answers: the name, what it is called among the components, its schema, and what it tells.
+/// The headers of answers: name, component name, schema, and description.
 fn response_headers() -> [(&'static str, &'static str, Value, &'static str); 6] {
     let digest = json!({ "type": "string", "pattern": "^sha-256=:[A-Za-z0-9+/]{43}=:$" });
     [
@@ -142,7 +140,7 @@ fn named(members: impl IntoIterator<Item = (&'static str, Value)>) -> Map<String
 }
 
 impl Published {
-    /// The policy: what a key may be, what each route promises, and every reason for which a request is refused.
+    /// The policy: the form of keys, the promise of each route, and every reason for a refusal.
     pub fn policy(&self) -> Value {
         let routes = self.routes.iter().map(|route| {
             let mut members = Map::new();
@@ -185,9 +183,8 @@ impl Published {
         })
     }
 
-    /// An OpenAPI 3.1 description that has nothing but components, for the descriptions of others to refer to: the
-    /// parameter of a request, the headers of answers, the problem, a response for each reason and each status, and the
-    /// path under which an operation is asked for.
+    /// An OpenAPI 3.1 description with only components, for other descriptions to refer to: the parameter of a request,
+    /// the headers of answers, the problem, a response for each reason and each status, and the path of an operation.
     pub fn openapi(&self) -> Value {
         let headers = response_headers().map(|(_, component, schema, tells)| {
             (component, json!({ "description": tells, "schema": schema }))
@@ -234,7 +231,7 @@ impl Published {
         let hex = "[0-9a-fA-F]";
         let uuid = format!("{hex}{{8}}-{hex}{{4}}-[{versions}]{hex}{{3}}-[89abAB]{hex}{{3}}-{hex}{{12}}");
         let schema = if self.opaque_keys {
-            // In quotes as a structured field string has them, or bare without spaces, quotes and commas.
+            // In quotes as a structured field string, or bare without spaces, quotes and commas.
             let any = r#"^(?:[!#-+\-./0-~]+|"(?:[ !#-\[\]-~]|\\["\\])+")$"#;
             json!({ "type": "string", "pattern": any, "maxLength": 255 })
         } else {
@@ -297,7 +294,7 @@ impl Published {
         })
     }
 
-    /// The problem that a caller is given for this reason, without what depends on the request.
+    /// The problem for this reason, without the parts that depend on the request.
     fn problem(&self, reason: Reason) -> Value {
         json!({
             "type": reason.uri(),
@@ -310,7 +307,7 @@ impl Published {
     }
 }
 
-/// The response that a caller gets for one of these reasons.
+/// The response for one of these reasons.
 fn response(reasons: &[Reason]) -> Value {
     let headers = response_headers().into_iter().filter(|(name, ..)| match *name {
         "Idempotency-Replayed" | "Last-Modified" => false,

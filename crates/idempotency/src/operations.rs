@@ -1,11 +1,11 @@
-//! What came of an operation, for its caller and for whoever has to decide it.
+//! The state of operations, for callers and for operators.
 //!
-//! A caller sees the operations of its own scope, over HTTP: where they stand, and never the answer itself, for which
-//! the request is sent again. Another's operation is not there for it, in the same words as one that never was.
+//! A caller sees the operations of its own scope, over HTTP: their state, and never the answer itself, for which it
+//! repeats the request. Another caller's operation is not found, with the same answer as for one that never existed.
 //!
-//! An outcome that is unknown stays so until somebody who can find out says what it was: [`Operations::unknown`] lists
-//! them, [`Operations::resolve`] says so. That takes the operation over under a new epoch first, so that a holder who is
-//! late cannot contradict it afterwards.
+//! An unknown outcome stays unknown until an operator finds out what it was: [`Operations::unknown`] lists them,
+//! [`Operations::resolve`] records the result. That first takes the operation over under a new epoch, so that a late
+//! holder cannot contradict it afterwards.
 
 mod resource;
 
@@ -27,25 +27,25 @@ use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// How long an operator's own grant holds: longer than it takes to record what was decided.
+/// The lease of an operator's own grant: longer than it takes to record a decision.
 const RESOLVE_FOR: Duration = Duration::from_secs(30);
-/// How long a look at the store may hold.
+/// The lease of a probe of the store.
 const PROBE_FOR: Duration = Duration::from_secs(1);
 
-/// The operations behind a layer. Made by [`IdempotencyLayer::operations`].
+/// The operations behind a layer. Created by [`IdempotencyLayer::operations`].
 #[derive(Clone)]
 pub struct Operations {
     layer: IdempotencyLayer,
 }
 
-/// Where an operation stands, in one word.
+/// The state of an operation, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Somebody works on it.
+    /// A process works on it.
     Running,
-    /// Somebody worked on it, and the lease ran out; nobody has asked for it since, and no sweep has come by.
+    /// A process worked on it, and the lease ran out; no request and no sweep has noticed it yet.
     Interrupted,
-    /// It was begun, and what came of it is not known.
+    /// It began, and its outcome is unknown.
     Unknown,
     /// It has an answer.
     Completed,
@@ -54,11 +54,10 @@ pub enum State {
 }
 
 impl State {
-    /// All of them.
     pub const ALL: [Self; 5] =
         [Self::Running, Self::Interrupted, Self::Unknown, Self::Completed, Self::Expired];
 
-    /// The name that callers are given.
+    /// The name for callers.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -70,10 +69,9 @@ impl State {
     }
 }
 
-/// What may be told of an operation: all but the answer.
+/// The visible data of an operation: everything except the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Looked {
-    /// Where it stands.
     pub state: State,
     /// The newest grant.
     pub epoch: Epoch,
@@ -100,39 +98,39 @@ impl From<&Record> for Looked {
     }
 }
 
-/// What an unknown outcome turned out to be.
+/// The true outcome of an operation with an unknown one.
 #[derive(Debug)]
 pub enum Resolution {
     /// Nothing was done. The operation is forgotten, and a retry runs it.
     NotApplied,
-    /// It was done, and this is the answer to give. The scope is the one that made the request: its tenant's key seals
-    /// the answer.
+    /// It was done, and this is the answer to give. The scope is the one that made the request: its tenant's key
+    /// encrypts the answer.
     Applied(Scope, Response<Bytes>),
 }
 
-/// Why an operation was not resolved. In all of these cases it stands as it stood, or its outcome is unknown as before.
+/// Why an operation was not resolved. In all of these cases its state is unchanged, or its outcome unknown as before.
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
-    /// There is no such operation, or it is no longer kept.
+    /// There is no such operation, or its record expired.
     #[error("there is no operation {0}, or it is no longer kept")]
     NotThere(OperationId),
-    /// It has no unknown outcome.
+    /// Its outcome is not unknown.
     #[error("the operation {operation} is {}: only an outcome that is unknown can be resolved", state.name())]
     NotUnknown {
         operation: OperationId,
-        /// Where it stands.
+        /// Its state.
         state: State,
     },
-    /// It was made by somebody else.
+    /// It belongs to another caller.
     #[error("the operation {0} was not made by the tenant and principal that were named")]
     OtherScope(OperationId),
-    /// Somebody else has taken it over meanwhile. Look again.
+    /// Another process has taken it over meanwhile. Look again.
     #[error("the operation {0} was taken over by somebody else meanwhile: look again")]
     Superseded(OperationId),
-    /// The answer could not be sealed.
+    /// The answer could not be encrypted.
     #[error(transparent)]
     Seal(#[from] SealError),
-    /// The store did not answer. Try again when the grant that was taken for it, of 30 s, has run out.
+    /// The store did not answer. Try again when the grant for this, of 30 s, has run out.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -149,24 +147,24 @@ impl Operations {
         &self.layer.door
     }
 
-    /// The operation that a key names for a caller, on a route as it was told to the layer.
+    /// The operation of a caller's key, on a route as it was declared to the layer.
     pub fn named(&self, scope: &Scope, method: &Method, route: &str, key: Uuid) -> OperationId {
         self.door().vault.operation(scope, method, route, key)
     }
 
-    /// Where an operation stands. `None`: there is none, or it is no longer kept.
+    /// The state of an operation. `None`: there is none, or its record expired.
     pub async fn look(&self, operation: OperationId) -> Result<Option<Looked>, StoreError> {
         Ok(self.door().store.look(operation).await?.as_ref().map(Looked::from))
     }
 
-    /// The operations whose outcome is unknown, of all callers, at most so many, those first that have been for longest: what
-    /// somebody has to find out. What a process was working on when it died is among them once its lease ran out and a
-    /// sweep came by; and so is what goes on elsewhere, as [`Attached::StillRunning`](crate::Attached::StillRunning) said.
+    /// The operations with an unknown outcome, of all callers, at most `limit`, the oldest first: those that an
+    /// operator must resolve. An operation whose process died is among them once its lease ran out and a sweep noticed
+    /// it; and so is one that goes on elsewhere, as [`Attached::StillRunning`](crate::Attached::StillRunning) said.
     ///
-    /// Each stays until it is resolved, its holder tells the end after all, a request takes it over where the route allows
-    /// that, or its retention is over. So what is listed may have changed since: [`resolve`](Self::resolve) takes it over
-    /// first, and refuses what is no longer unknown; [`look`](Self::look) tells where one of them stands by now. What is
-    /// not resolved before its retention is over is forgotten, and then a retry runs it.
+    /// Each stays until it is resolved, its holder completes it after all, a request takes it over if the route allows
+    /// that, or its retention is over. So a listed operation may have changed since: [`resolve`](Self::resolve) takes
+    /// it over first, and refuses if its outcome is no longer unknown; [`look`](Self::look) shows its current state. An
+    /// operation that is not resolved before its retention is over is forgotten, and then a retry runs it.
     ///
     /// ```
     /// # use perdura_idempotency::{IdempotencyLayer, operations::Resolution, record::OperationId};
@@ -187,8 +185,8 @@ impl Operations {
         Ok(unknown.iter().map(|(operation, record)| (*operation, Looked::from(record))).collect())
     }
 
-    /// Whether the store can write: whoever cannot is to get no requests. An operation that nobody asks for is claimed and
-    /// forgotten again.
+    /// Whether the store can write: an instance that cannot should get no requests. Claims and releases an operation
+    /// that no request uses.
     pub async fn check_writes(&self) -> Result<(), StoreError> {
         let probe = Claim {
             operation: OperationId::from_hash([0; 16]),
@@ -203,13 +201,13 @@ impl Operations {
             Claimed::Granted(grant) => {
                 self.door().store.release(probe.operation, grant.epoch).await.map(|_| ())
             }
-            // Somebody else looks at this moment.
+            // Another check runs at this moment.
             Claimed::Found(_) | Claimed::Lapsed(_) => Ok(()),
         }
     }
 
-    /// Removes the stored answer and keeps the record: the operation is not run again, and its answer not given again.
-    /// `false`: there was none.
+    /// Removes the stored answer and keeps the record: the operation does not run again, and its answer is not given
+    /// again. `false`: there was none.
     pub async fn erase(&self, operation: OperationId) -> Result<bool, StoreError> {
         let erased = self.door().store.erase(operation).await?;
         tracing::info!(%operation, erased, "the answer of an operation was erased");
@@ -224,8 +222,8 @@ impl Operations {
 
     /// Says what an unknown outcome was, and under which epoch that is recorded.
     ///
-    /// Whoever says so has made sure that nothing works on it any more: a handler that was only slow loses its grant, and
-    /// what it does after that counts for nothing here.
+    /// Make sure first that nothing works on it any more: a handler that was only slow loses its grant, and its later
+    /// work does not count here.
     pub async fn resolve(
         &self,
         operation: OperationId,
@@ -254,8 +252,8 @@ impl Operations {
         }
     }
 
-    /// The claim itself decides whether there is something to resolve: what has an end, or somebody at work on it, is not
-    /// granted.
+    /// The claim itself decides whether there is something to resolve: an operation that has an end, or that a process
+    /// holds, is not granted.
     async fn take_over(&self, operation: OperationId, record: &Record) -> Result<Grant, ResolveError> {
         let store = &self.door().store;
         let claim = Claim {
@@ -280,7 +278,7 @@ impl Operations {
         }
     }
 
-    /// Records the answer, or that the outcome is as unknown as before where it cannot be sealed.
+    /// Records the answer, or an unknown outcome again if the answer cannot be encrypted.
     async fn answer(
         &self,
         operation: OperationId,

@@ -1,4 +1,4 @@
-//! What a route promises: what a crash in the middle means there, and its bounds.
+//! The policy of a route: the meaning of a crash, and its limits.
 
 use crate::context::IdempotencyContext;
 use crate::fingerprint::Hashing;
@@ -11,20 +11,20 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The shortest and the longest time that a result may be kept.
+/// The shortest and the longest retention of a result.
 pub(crate) const RETENTION: (Duration, Duration) = (Duration::from_hours(2), Duration::from_hours(24));
-/// Below this a lease could not be renewed in time.
+/// A shorter lease could not be renewed in time.
 const LEASE_MIN: Duration = Duration::from_millis(300);
 
 /// The longest lease, run and wait: a year.
 const TIME_MAX: Duration = Duration::from_hours(366 * 24);
 
-/// What a crash between the effect and its record means.
+/// The meaning of a crash between the effect and its record.
 #[derive(Clone)]
 pub enum Mode {
     /// Not protected: it reads, it polls, or it must give something new each time. No key is needed, nothing is stored.
     Exempt,
-    /// The outcome is unknown, the caller is told so, and it is never run again silently.
+    /// The outcome is unknown, the caller is told so, and the operation never runs again silently.
     AtMostOnce,
     /// The handler works in the transaction that also completes the record: both are there, or neither.
     Transactional,
@@ -43,7 +43,7 @@ impl Mode {
         }
     }
 
-    /// Whether somebody else may run what was begun and not ended.
+    /// Whether another process may run an operation that began and did not end.
     pub(crate) const fn takeover(&self) -> Takeover {
         match self {
             Self::Exempt | Self::AtMostOnce => Takeover::Never,
@@ -58,11 +58,11 @@ impl fmt::Debug for Mode {
     }
 }
 
-/// Finds the work that an earlier request began and whose end was not recorded here.
+/// Finds the work of an earlier request whose end was not recorded here.
 ///
-/// It is asked before a request of a [`Mode::Durable`] route is run anew: after a crash, a panic or a server error.
+/// It is called before a request of a [`Mode::Durable`] route runs anew: after a crash, a panic or a server error.
 pub trait Attach: Send + Sync + 'static {
-    /// What became of this operation's work? It may wait for its end, within the context's deadline.
+    /// Finds out what happened to this operation's work. It may wait for the end, within the context's deadline.
     fn attach(&self, context: IdempotencyContext) -> Pending<'static, Attached>;
 }
 
@@ -76,21 +76,20 @@ where
     }
 }
 
-/// What became of work that was begun.
+/// The state of earlier work.
 #[derive(Debug)]
 pub enum Attached {
-    /// It has ended with this answer. It is kept also where a handler's of the same status would say that nothing was done,
-    /// as 429 does; [`NotApplied`](crate::NotApplied) says that.
+    /// It has ended with this answer. It is stored even with a status by which a handler would say that nothing was
+    /// done, such as 429; to say that, use [`NotApplied`](crate::NotApplied).
     Answer(Response<Body>),
-    /// It was never begun: the handler is run.
+    /// It never began: the handler runs.
     NotBegun,
-    /// It goes on; the caller comes again.
+    /// It is still running; the caller retries later.
     StillRunning,
-    /// Nobody can tell.
     Unknown,
 }
 
-/// A route's mode and bounds.
+/// A route's mode and limits.
 #[derive(Clone, Debug)]
 pub struct Policy {
     pub(crate) mode: Mode,
@@ -106,15 +105,15 @@ pub struct Policy {
 }
 
 impl Default for Policy {
-    /// [`Mode::AtMostOnce`], because a second run that nobody asked for is the worse mistake.
+    /// [`Mode::AtMostOnce`], because an unwanted second run is the worse mistake.
     fn default() -> Self {
         Self::of(Mode::AtMostOnce)
     }
 }
 
 impl Policy {
-    /// This mode with the usual bounds: bodies and answers of up to 1 MiB, a lease of 30 s, a wait of up to 10 s, results
-    /// kept for 24 h.
+    /// This mode with the default limits: bodies and answers of up to 1 MiB, a lease of 30 s, a wait of up to 10 s,
+    /// results kept for 24 h.
     pub fn of(mode: Mode) -> Self {
         Self {
             mode,
@@ -150,7 +149,7 @@ impl Policy {
         Self::of(Mode::Durable(Arc::new(attach)))
     }
 
-    /// How two bodies are compared.
+    /// How to compare two bodies.
     pub fn hashing(mut self, hashing: Hashing) -> Self {
         self.hashing = hashing;
         self
@@ -162,19 +161,19 @@ impl Policy {
         self
     }
 
-    /// The largest answer that is kept. A larger one is given once; a repetition learns that it was not kept.
+    /// The largest answer that is stored. A larger one is sent once; a retry gets `RESULT_NOT_RETAINED`.
     pub fn answer_bytes_max(mut self, bytes: usize) -> Self {
         self.answer_bytes_max = bytes;
         self
     }
 
-    /// How long a grant holds without being renewed. It is renewed at a third of this.
+    /// The duration of a lease without a renewal. It is renewed at a third of this.
     pub fn lease_for(mut self, lease: Duration) -> Self {
         self.lease_for = lease;
         self
     }
 
-    /// How long the handler may run. Without it, as long as it takes.
+    /// How long the handler may run; by default without a limit.
     pub fn run_for_max(mut self, run: Duration) -> Self {
         self.run_for_max = Some(run);
         self
@@ -192,13 +191,14 @@ impl Policy {
         self
     }
 
-    /// How long it is remembered after that that there was a result, so that a late retry is refused and not run again.
+    /// How long after that it is remembered that there was a result, so that a late retry is refused and does not run
+    /// again.
     pub fn tombstone_for(mut self, tombstone: Duration) -> Self {
         self.keep.tombstone_for = tombstone;
         self
     }
 
-    /// The answer is a stream: it is passed on as it comes, and not kept.
+    /// The answer is a stream: it is passed on as it comes, and not stored.
     pub fn streaming(mut self) -> Self {
         self.streaming = true;
         self
@@ -210,14 +210,14 @@ impl Policy {
         self
     }
 
-    /// A time that could not be added to an instant.
+    /// A duration that cannot be added to an instant.
     fn without_end(&self) -> Option<(&'static str, Duration)> {
         let run = self.run_for_max.unwrap_or(Duration::ZERO);
         let times = [("a lease", self.lease_for), ("a run", run), ("a wait", self.wait_for_max)];
         times.into_iter().find(|(_, time)| *time > TIME_MAX)
     }
 
-    /// What is wrong with it, for a store that does or does not share its transactions.
+    /// The mistake in this policy, for a store that does or does not share its transactions.
     pub(crate) fn fault(&self, shares_transactions: bool, store: &str) -> Option<String> {
         let (least, most) = RETENTION;
         if matches!(self.mode, Mode::Exempt) {

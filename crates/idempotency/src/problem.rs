@@ -1,5 +1,5 @@
-//! Every refusal, in one closed set: problem details (RFC 9457) with a `code`, a `reason`, and what the caller should do
-//! next. A reason never has two meanings.
+//! Every refusal, in one closed set: problem details (RFC 9457) with a `code`, a `reason`, and the caller's next
+//! action. A reason never has two meanings.
 
 use crate::operations::State;
 use crate::record::OperationId;
@@ -8,17 +8,17 @@ use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Map, Value};
 use std::time::Duration;
 
-/// Which answers a refusal follows.
+/// The profile of refusals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
-    /// Ours: a key that is reused for another request is a conflict, 409.
+    /// Ours: reuse of a key for another request is a conflict, 409.
     #[default]
     Perdura,
-    /// As draft-ietf-httpapi-idempotency-key-header-07 says: such a key is 422.
+    /// draft-ietf-httpapi-idempotency-key-header-07: reuse of a key is 422.
     Ietf,
 }
 
-/// Makes the reasons from their table: status, `code`, `reason`, what next, and what is the matter.
+/// Generates the reasons from their table: status, `code`, `reason`, next action, and title.
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident: $status:literal, $code:expr, $reason:literal, $next:ident, $title:literal;)+) => {
         /// Why a request was refused.
@@ -74,15 +74,15 @@ reasons! {
     /// It ended while this request waited for it.
     NotApplied: 409, CONFLICT, "NOT_APPLIED", SameKey,
         "The first request with this Idempotency-Key has ended, and nothing of it was done";
-    /// What the handler did goes against a constraint that was looked at only then. Kept, and told again.
+    /// The handler's changes violate a constraint that is checked only at the commit. Stored, and answered again.
     CommitRefused: 409, CONFLICT, "COMMIT_REFUSED", NewKey,
         "The database refused to commit what the request did, so nothing of it was done";
-    /// It was too large, or of a kind that is not kept.
+    /// The answer was too large, or of a kind that is not stored.
     ResultNotRetained: 409, CONFLICT, "RESULT_NOT_RETAINED", Stop,
         "The first request with this Idempotency-Key has ended; its answer was not kept";
     ResultExpired: 409, CONFLICT, "RESULT_EXPIRED", Stop,
         "The first request with this Idempotency-Key ended long ago; its answer is no longer kept";
-    /// Too many replays, conflicts, running operations or stored bytes for one caller.
+    /// Too many replays, conflicts, running operations or stored bytes of one caller.
     TooMany: 429, "ERR429_TOO_MANY_REQUESTS", "IDEMPOTENCY_BUDGET_EXCEEDED", SameKey,
         "Too many of these requests";
     /// Nothing was done, or it is not known yet that it was.
@@ -90,27 +90,27 @@ reasons! {
         "It cannot be recorded now what is done under this Idempotency-Key";
     RecordDamaged: 500, "ERR500_INTERNAL", "IDEMPOTENCY_RECORD_DAMAGED", Stop,
         "The record of this Idempotency-Key cannot be read; it is not run again";
-    /// What it did was undone.
+    /// Its changes were rolled back.
     HandlerFailed: 500, "ERR500_INTERNAL", "HANDLER_FAILED", SameKey,
         "The request failed, and nothing of it was done";
-    /// It never was, is no longer kept, or is somebody else's.
+    /// It never existed, expired, or belongs to another caller.
     OperationNotFound: 404, "ERR404_NOT_FOUND", "OPERATION_NOT_FOUND", Stop,
         "There is no such operation, or it is no longer kept";
 }
 
-/// What the caller should do next.
+/// The caller's next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Send the same request with the same key again, after `Retry-After` where there is one.
+    /// Repeat the same request with the same key, after `Retry-After` if there is one.
     SameKey,
     /// Correct the request, and send it with a new key.
     NewKey,
-    /// Do not send it again: ask what came of it.
+    /// Do not send it again: find out what happened.
     Stop,
 }
 
 impl Reason {
-    /// The name that the caller is given.
+    /// The name for callers.
     pub(crate) const fn name(self) -> &'static str {
         self.line().2
     }
@@ -124,17 +124,16 @@ impl Reason {
         StatusCode::from_u16(status).expect("the table holds statuses")
     }
 
-    /// What the caller should do.
     pub(crate) const fn next(self) -> Next {
         self.line().3
     }
 
-    /// Whether the answer tells when to come again.
+    /// Whether the answer has `Retry-After`.
     pub(crate) const fn tells_when(self) -> bool {
         matches!(self, Self::InProgress | Self::NotApplied | Self::TooMany | Self::StoreUnavailable)
     }
 
-    /// Where the operation stands, as far as the reason tells.
+    /// The operation's state, if the reason implies it.
     pub(crate) const fn state(self) -> Option<State> {
         match self {
             Self::InProgress => Some(State::Running),
@@ -163,12 +162,12 @@ impl Reason {
         }
     }
 
-    /// Its `code`: what kind of refusal it is, beside the status.
+    /// Its `code`: the kind of refusal, beside the status.
     pub(crate) const fn code(self) -> &'static str {
         self.line().1
     }
 
-    /// What is the matter, for a person to read.
+    /// The title, for people.
     pub(crate) const fn title(self) -> &'static str {
         self.line().4
     }
@@ -186,7 +185,7 @@ impl Reason {
 }
 
 impl Next {
-    /// The name that the caller is given.
+    /// The name for callers.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::SameKey => "same_key",
@@ -196,7 +195,7 @@ impl Next {
     }
 }
 
-/// A refusal, on its way to the caller.
+/// A refusal on its way to the caller.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     reason: Reason,
@@ -209,7 +208,6 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    /// Refused for this reason.
     pub(crate) fn new(reason: Reason) -> Self {
         Self {
             reason,
@@ -222,44 +220,43 @@ impl Problem {
         }
     }
 
-    /// What exactly is wrong, for this request. It must hold no secret.
+    /// Adds details about this request. They must not contain a secret.
     pub(crate) fn detail(mut self, detail: impl Into<String>) -> Self {
         self.detail = Some(detail.into());
         self
     }
 
-    /// The operation that it is about.
+    /// Sets the operation that it is about.
     pub(crate) fn about(mut self, operation: OperationId) -> Self {
         self.operation = Some(operation);
         self
     }
 
-    /// When to come again.
+    /// Sets `Retry-After`.
     pub(crate) fn retry_after(mut self, after: Duration) -> Self {
         self.retry_after = Some(after);
         self
     }
 
-    /// Answered with this status, to the one whose own request it was that failed.
+    /// Sets this status, for the caller whose own request failed.
     pub(crate) fn with_status(mut self, status: StatusCode) -> Self {
         self.status = Some(status);
         self
     }
 
-    /// What the caller should do, where that is not what others with this reason should.
+    /// Sets the next action, if it differs from the reason's.
     pub(crate) fn with_next(mut self, next: Next) -> Self {
         self.next = Some(next);
         self
     }
 
-    /// Where the operation, if it is about one, can be looked at: below this path.
+    /// Sets the path of operations, for the address of its operation.
     pub(crate) fn found_below(mut self, path: Option<&str>) -> Self {
         self.instance =
             path.zip(self.operation).map(|(path, operation)| format!("{path}/operations/{operation}"));
         self
     }
 
-    /// Why.
     pub(crate) fn reason(&self) -> Reason {
         self.reason
     }

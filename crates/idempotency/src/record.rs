@@ -1,8 +1,8 @@
-//! What is remembered of an operation, and what may be asked of the memory.
+//! The record of an operation, and the verbs on it.
 //!
-//! A grant carries an [`Epoch`] that no other grant of the same store ever carries, so holding the newest epoch of a
-//! record is the whole proof of being its holder. The clock decides when a lease may be taken over; the epoch decides
-//! whether a completion counts. Safety never rests on clocks.
+//! A grant carries an [`Epoch`] that no other grant of the same store ever carries, so the newest epoch of a record is
+//! the whole proof of being its holder. The clock decides when a lease may be taken over; the epoch decides whether a
+//! completion counts. Safety never rests on clocks.
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -10,18 +10,18 @@ use std::fmt;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// One operation: a key in its scope on its route. Drawn from a keyed hash of these, so it may be shown and logged,
+/// The id of an operation: a key in its scope on its route. It is a keyed hash of these, so it may be shown and logged,
 /// and nobody without the secret can find the key in it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OperationId(pub(crate) Uuid);
 
 impl OperationId {
-    /// The id that a status resource or an operator was given.
+    /// Parses the id from a status resource or an operator.
     pub fn parse(text: &str) -> Option<Self> {
         Uuid::try_parse(text).ok().filter(|id| id.get_version_num() == 8).map(Self)
     }
 
-    /// The 16 bytes under which a store keeps the record.
+    /// The 16 bytes that a store uses as the key.
     pub fn as_bytes(&self) -> &[u8; 16] {
         self.0.as_bytes()
     }
@@ -44,16 +44,16 @@ impl fmt::Debug for OperationId {
     }
 }
 
-/// Who may see the record: a keyed hash of tenant and principal.
+/// The owner of a record: a keyed hash of tenant and principal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ScopeTag(pub [u8; 16]);
 
-/// What was asked: a keyed hash of the request's fingerprint. Stored in place of the fingerprint, because the plain
-/// hash of a guessable body tells the body.
+/// A keyed hash of the request's fingerprint. Stored in place of the fingerprint, because the plain hash of a guessable
+/// body reveals the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestTag(pub [u8; 32]);
 
-/// The number of a grant. It grows with every grant of a store and is never given twice, also not after a record was
+/// The number of a grant. It grows with every grant of a store and is never given twice, even after a record was
 /// released, expired or swept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u64);
@@ -64,87 +64,84 @@ impl fmt::Display for Epoch {
     }
 }
 
-/// May a claim take over what somebody else began and did not end?
+/// Whether a claim may take over an operation that another began and did not end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Takeover {
     /// No: a lease that ran out leaves the outcome unknown. Nothing is run twice; perhaps it was not run at all.
     Never,
-    /// Yes, from a lease that ran out and from an unknown outcome: a second run is safe, or somebody can tell.
+    /// Yes, from an expired lease and from an unknown outcome: a second run is safe, or a hook can find out.
     Allowed,
 }
 
-/// The wish to run an operation.
+/// A request to run an operation.
 #[derive(Clone, Debug)]
 pub struct Claim {
     pub operation: OperationId,
     pub scope: ScopeTag,
-    /// What is asked.
     pub request: RequestTag,
-    /// Drawn anew for each claim. The same claim offered twice, because the first answer was lost, is granted once.
+    /// Random for each claim. The same claim offered twice, because the first answer was lost, is granted once.
     pub claimant: Uuid,
-    /// How long the grant holds without being renewed, on the store's clock.
+    /// The duration of the lease without a renewal, on the store's clock.
     pub lease_for: Duration,
-    /// What becomes of a lease that ran out.
+    /// The rule for an expired lease.
     pub takeover: Takeover,
-    /// How long an unknown outcome is kept, where this claim finds one.
+    /// How long an unknown outcome is kept, if this claim finds one.
     pub keep: Keep,
 }
 
-/// What the store answers to a [`Claim`].
+/// The store's answer to a [`Claim`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claimed {
-    /// Run it. Nobody else holds it, and nobody will while the lease holds.
+    /// Run it. No other process holds it, and none will while the lease holds.
     Granted(Grant),
-    /// It is known already, and it stands as the record says.
+    /// The operation is known already; this is its record.
     Found(Record),
-    /// It was known, and its lease had run out: nobody may take it over, so that its outcome is unknown from now on. Who
-    /// asks next finds it so.
+    /// The operation is known, and its lease had run out: it must not be taken over, so its outcome is unknown from now
+    /// on. The next claim finds it so.
     Lapsed(Record),
 }
 
 /// The right to run an operation and to record its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// The number that renewing, completing and releasing have to show.
+    /// The number that renewing, completing and releasing must present.
     pub epoch: Epoch,
-    /// Somebody began before and did not end.
+    /// An earlier run began and did not end.
     pub taken_over: bool,
     /// When the operation began first, on the store's clock.
     pub first_at: Timestamp,
 }
 
-/// A record as it stands, at a moment of the store's clock.
+/// A record, at a moment of the store's clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Whose it is.
     pub scope: ScopeTag,
-    /// What was asked.
     pub request: RequestTag,
     /// The newest grant.
     pub epoch: Epoch,
     /// When it began first.
     pub first_at: Timestamp,
-    /// Where it stands.
     pub standing: Standing,
 }
 
-/// Where a record stands. Each variant holds what is true there. Answers are not shown: they may be readable.
+/// The state of a record. Each variant has only the data that is valid in it. `Debug` does not show answers: they may
+/// be readable.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Standing {
-    /// Somebody holds it, for so much longer unless renewed. Zero: the lease ran out, and nobody has claimed or swept it
-    /// since.
+    /// A process holds it, for `lease_left` unless renewed. Zero: the lease ran out, and no claim and no sweep has
+    /// noticed it since.
     Running {
-        /// What is left of the lease.
+        /// The rest of the lease.
         lease_left: Duration,
     },
-    /// It was begun, and what came of it is not known. Kept like a result.
+    /// It began, and its outcome is unknown. Kept like a result.
     Unknown {
         /// When this was found out.
         at: Timestamp,
         /// When the record expires.
         expires_at: Timestamp,
     },
-    /// It has an end, kept as sealed bytes that the store does not look into.
+    /// It has an end, stored as encrypted bytes that the store does not parse.
     Completed {
         /// When it ended.
         at: Timestamp,
@@ -174,13 +171,12 @@ impl fmt::Debug for Standing {
 }
 
 impl Standing {
-    /// Whether somebody holds it.
     pub fn is_running(&self) -> bool {
         matches!(self, Self::Running { lease_left } if !lease_left.is_zero())
     }
 
-    /// Whether a claim would find it so and leave it so. Otherwise somebody began and did not end, and the next claim
-    /// decides what becomes of it.
+    /// Whether a claim would leave the record unchanged. Otherwise an earlier run began and did not end, and the next
+    /// claim decides.
     pub fn is_settled(&self, takeover: Takeover) -> bool {
         match self {
             Self::Running { .. } => self.is_running(),
@@ -190,24 +186,23 @@ impl Standing {
     }
 }
 
-/// The end of an operation, offered by its holder.
+/// The end of an operation, from its holder.
 #[derive(Clone, Debug)]
 pub struct Completion {
     pub operation: OperationId,
     /// The holder's grant.
     pub epoch: Epoch,
-    /// What came of it.
     pub ending: Ending,
     /// How long it is kept, counted from now.
     pub keep: Keep,
 }
 
-/// What came of an operation. An answer is not shown: it may be readable.
+/// The end of an operation. `Debug` does not show an answer: it may be readable.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Ending {
     /// An answer, sealed.
     Answered(Bytes),
-    /// It cannot be known.
+    /// The outcome is unknown.
     Unknown,
 }
 
@@ -230,7 +225,7 @@ pub struct Keep {
 }
 
 impl Keep {
-    /// As long as both of them keep.
+    /// The longer of both, field by field.
     pub(crate) fn longest(self, other: Self) -> Self {
         Self {
             answer_for: self.answer_for.max(other.answer_for),
@@ -239,10 +234,10 @@ impl Keep {
     }
 }
 
-/// Whether the caller still holds the grant it showed.
+/// Whether the caller still holds its grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holding {
-    /// It does, and what it asked for is done.
+    /// It does, and the verb was applied.
     Held,
     /// A newer grant exists, or the record is no longer there. Nothing was changed.
     Lost,

@@ -1,4 +1,4 @@
-//! Which route a request is on, and what that route promises.
+//! The route of a request, and its policy.
 
 use crate::policy::Policy;
 use crate::routes::Table;
@@ -8,12 +8,12 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// How a route is found and what is known of it.
+/// A route with its policy and its state.
 pub(crate) struct Route {
     /// `POST /payments/{id}`.
     pub(crate) label: Arc<str>,
     pub(crate) policy: Policy,
-    /// How long its handler took lately, in microseconds: an average that forgets.
+    /// How long its handler took lately, in microseconds: a moving average.
     pub(crate) pace: AtomicU64,
 }
 
@@ -29,26 +29,25 @@ impl Route {
     }
 }
 
-/// In place of a template, for what the router has none: its fallback, and a service that is nested whole. No path is
-/// like this.
+/// The template of requests without one: the router's fallback, and a service that is nested whole. No path equals it.
 pub(crate) const NO_TEMPLATE: &str = "*";
 
 /// The routes of one template.
 type Methods = Vec<(Method, Arc<Route>)>;
 
-/// The routes that a layer stands before.
+/// The routes that a layer protects.
 pub(crate) struct RouteTable {
     policies: Policies,
-    /// As requests come to them. A router that is nested afterwards has other templates than it was declared with, and
-    /// under two prefixes it is two routes.
+    /// The templates as requests have them. A router that is nested afterwards has other templates than it was declared
+    /// with, and under two prefixes it is two routes.
     seen: RwLock<HashMap<String, Methods>>,
 }
 
-/// Who is held to what.
+/// The policies of a layer.
 pub(crate) enum Policies {
-    /// One handler, to this.
+    /// One handler with this policy.
     One { template: String, policy: Policy },
-    /// The routes of a plain router: by template and method those that were declared, and all other POST and PATCH.
+    /// The routes of a plain router: the declared ones by template and method, and all other POST and PATCH.
     Table { declared: Table, undeclared: Policy },
 }
 
@@ -79,7 +78,7 @@ impl RouteTable {
         Arc::new(Self { policies, seen: RwLock::default() })
     }
 
-    /// The policy of routes that were not declared, where there may be such.
+    /// The policy of routes without a declaration, if there may be such.
     pub(crate) fn undeclared(&self) -> Option<&Policy> {
         match &self.policies {
             Policies::One { .. } => None,
@@ -87,7 +86,7 @@ impl RouteTable {
         }
     }
 
-    /// The route of a request, or `None` where it passes untouched.
+    /// The route of a request, or `None` if it is not protected.
     pub(crate) fn find(&self, request: &Request) -> Option<Arc<Route>> {
         let method = request.method();
         let template = match (request.extensions().get::<MatchedPath>(), &self.policies) {
@@ -118,10 +117,10 @@ impl RouteTable {
     }
 }
 
-/// The template within the router that is nested there, as it was added to that router.
+/// The template within the nested router, as it was added there.
 fn within<'a>(template: &'a str, nested: &str) -> &'a str {
     match template.strip_prefix(nested.trim_end_matches('/')) {
-        // A service that is nested whole, and asked for with a slash at its end, is given two.
+        // A service that is nested whole, and called with a slash at its end, has two.
         Some("" | "//") => "/",
         Some(within) => within,
         None => template,

@@ -1,8 +1,8 @@
-//! Routes that say what they promise, beside their handlers.
+//! Routes with their policies, declared beside their handlers.
 //!
-//! axum does not tell which routes a `Router` has, so a list made from it could miss one. Here each route is declared
+//! axum does not list the routes of a `Router`, so a list made from it could miss one. Here each route is declared
 //! together with its policy, and each handler gets a layer of its own that knows it: however the router is nested
-//! afterwards, no look-up can miss.
+//! afterwards, no lookup can miss.
 
 use crate::layer::{IdempotencyLayer, StartError};
 use crate::policy::{Mode, Policy};
@@ -51,16 +51,16 @@ verbs! {
     post, POST, Some(Policy::default());
     /// A handler for PATCH. It needs a key, and runs at most once unless [`with`](Handlers::with) says otherwise.
     patch, PATCH, Some(Policy::default());
-    /// A handler for PUT. It is protected where [`with`](Handlers::with) says how.
+    /// A handler for PUT. It is protected if [`with`](Handlers::with) says how.
     put, PUT, None;
-    /// A handler for DELETE. It is protected where [`with`](Handlers::with) says how.
+    /// A handler for DELETE. It is protected if [`with`](Handlers::with) says how.
     delete, DELETE, None;
-    /// A handler for GET and HEAD, which are never touched.
+    /// A handler for GET and HEAD, which are never protected.
     get, GET, None;
 }
 
 impl<S> Handlers<S> {
-    /// What the handler added last promises. GET is never protected, and has no policy.
+    /// Sets the policy of the handler added last. GET is never protected, and has no policy.
     pub fn with(mut self, policy: Policy) -> Self {
         if let Some((method, _, declared)) = self.0.last_mut()
             && *method != Method::GET
@@ -77,7 +77,7 @@ impl<S> Handlers<S> {
 }
 
 impl<S: Clone + Send + Sync + 'static> Handlers<S> {
-    /// The handlers, each that is protected under a layer of its own.
+    /// The handlers, each protected one under a layer of its own.
     fn under(self, layer: &IdempotencyLayer, path: &str) -> MethodRouter<S, Infallible> {
         let guarded = self.0.into_iter().map(|(_, handler, policy)| match policy {
             Some(policy) if !matches!(policy.mode, Mode::Exempt) => {
@@ -89,13 +89,13 @@ impl<S: Clone + Send + Sync + 'static> Handlers<S> {
     }
 }
 
-/// Routes with their policies, on their way to a `Router`.
+/// Routes with their policies, to become a `Router`.
 pub struct Routes<S = ()> {
     parts: Vec<Part<S>>,
     table: Table,
 }
 
-/// What routes are put together of.
+/// A part of the routes.
 enum Part<S> {
     Route(String, Handlers<S>),
     Nested(String, Routes<S>),
@@ -107,7 +107,7 @@ enum Part<S> {
 pub(crate) struct Table(pub(crate) BTreeMap<(String, String), Policy>);
 
 impl Table {
-    /// The start-up list.
+    /// Logs the routes at start.
     pub(crate) fn log(&self) {
         for ((path, method), policy) in &self.0 {
             tracing::info!(route = format!("{method} {path}"), mode = policy.mode.name(), "idempotency");
@@ -127,7 +127,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         Self { parts: Vec::new(), table: Table::default() }
     }
 
-    /// These handlers under this path.
+    /// Adds these handlers under this path.
     pub fn route(mut self, path: &str, handlers: Handlers<S>) -> Self {
         for (method, _, policy) in &handlers.0 {
             if let Some(policy) = policy {
@@ -138,7 +138,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         self
     }
 
-    /// These routes under this prefix.
+    /// Adds these routes under this prefix.
     pub fn nest(mut self, prefix: &str, routes: Self) -> Self {
         for ((path, method), policy) in &routes.table.0 {
             let path = if path == "/" {
@@ -152,17 +152,17 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         self
     }
 
-    /// These routes as well.
+    /// Adds these routes.
     pub fn merge(mut self, routes: Self) -> Self {
         self.table.0.extend(routes.table.0.clone());
         self.parts.push(Part::Merged(routes));
         self
     }
 
-    /// The routes under the layer. Each policy is checked, and the list of all POST, PATCH and protected routes is logged.
+    /// The routes under the layer. Checks each policy, and logs the list of all POST, PATCH and protected routes.
     ///
-    /// Routes that are merged into the result afterwards are not under the layer. Put those under it before, by
-    /// `Router::layer`; around the result it would hold all routes to the policies of its builder.
+    /// Routes that are merged into the result afterwards are not under the layer. Put them under it before, by
+    /// `Router::layer`; around the result, the layer would hold all routes to the policies of its builder.
     pub fn guarded_by(self, layer: &IdempotencyLayer) -> Result<Router<S>, StartError> {
         layer.check(&self.table)?;
         self.table.log();
@@ -178,7 +178,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     }
 }
 
-/// The start-up list: every POST and PATCH route, and each other protected one, with its mode.
+/// The list for the start: every POST and PATCH route, and each other protected one, with its mode.
 impl<S> fmt::Display for Routes<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for ((path, method), policy) in &self.table.0 {

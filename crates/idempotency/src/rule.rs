@@ -1,11 +1,11 @@
-//! What a record allows: the rules of the store, without a store.
+//! The rule: the result of each verb on a record, without a store.
 //!
-//! The request is compared before anything else. Whoever asks for something different under the same key learns that
-//! it conflicts and nothing more, and changes nothing: a lease that ran out is not taken over by another request.
+//! The request is compared before anything else. A different request under the same key learns only that it conflicts,
+//! and changes nothing: another request never takes over an expired lease.
 //!
-//! A lease that ran out leaves the outcome unknown, whoever notices it first: a claim that may not take over, or a sweep.
-//! A holder whose lease ran out while nobody took it over may still tell the end, also after the outcome was marked
-//! unknown: nobody else ran, so what it tells is the truth, late. Once there is a newer grant it may not.
+//! An expired lease leaves the outcome unknown; the first claim that may not take over, or the first sweep, records
+//! that. A holder whose lease expired without a takeover may still complete the operation, even after the outcome was
+//! marked unknown: no other process ran, so its late answer is true. Once there is a newer grant it may not.
 //!
 #![doc = include_str!("rule/table.md")]
 
@@ -17,65 +17,62 @@ use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// A record as it is stored: with the instants that the rules compare.
+/// A stored record, with the instants that the rules compare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Whose it is.
     pub scope: ScopeTag,
-    /// What was asked.
     pub request: RequestTag,
-    /// Who was granted it last.
+    /// The claimant of the newest grant.
     pub claimant: Uuid,
     /// The newest grant.
     pub epoch: Epoch,
-    /// Whether the newest grant took over what somebody else began.
+    /// Whether the newest grant took over an earlier run.
     pub taken_over: bool,
     /// When it began first.
     pub first_at: Timestamp,
-    /// Where it stands.
     pub state: State,
 }
 
-/// Where a stored record stands.
+/// The state of a stored record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Held until then.
+    /// Held until `until`.
     Running {
-        /// When the lease runs out.
+        /// The end of the lease.
         until: Timestamp,
     },
-    /// Begun; what came of it is not known.
+    /// It began; its outcome is unknown.
     Unknown(Kept),
-    /// Ended, with the sealed answer, or without it once that was erased or swept.
+    /// Ended, with the encrypted answer, or without it once it was erased or swept.
     Completed(Kept, Option<Bytes>),
 }
 
-/// Since when, and until when, an end is kept.
+/// How long an end is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
     /// When it ended.
     pub at: Timestamp,
-    /// When the answer is no longer given.
+    /// When the answer expires.
     pub expires_at: Timestamp,
-    /// When the record is no longer there.
+    /// When the record expires.
     pub gone_at: Timestamp,
 }
 
 impl Kept {
-    /// Kept from `now` on.
+    /// The times for an end at `now`.
     pub fn from(now: Timestamp, keep: Keep) -> Self {
         let expires_at = later(now, keep.answer_for);
         Self { at: now, expires_at, gone_at: later(expires_at, keep.tombstone_for) }
     }
 }
 
-/// So much later, or the end of time.
+/// The later instant, at most the end of time.
 pub fn later(at: Timestamp, by: Duration) -> Timestamp {
     SignedDuration::try_from(by).ok().and_then(|by| at.checked_add(by).ok()).unwrap_or(Timestamp::MAX)
 }
 
 impl Row {
-    /// Whether the record is still there at this moment: nothing expires while it runs.
+    /// Whether the record still exists at this moment: nothing expires while it runs.
     pub fn is_there(&self, now: Timestamp) -> bool {
         match &self.state {
             State::Running { .. } => true,
@@ -83,7 +80,7 @@ impl Row {
         }
     }
 
-    /// When a sweep has something to do here: when the lease runs out, the answer expires, the record is gone.
+    /// The next time for a sweep: when the lease runs out, the answer expires, or the record expires.
     pub fn sweep_at(&self) -> Timestamp {
         match &self.state {
             State::Running { until } => *until,
@@ -92,7 +89,7 @@ impl Row {
         }
     }
 
-    /// Since when its outcome is unknown, where it is.
+    /// Since when its outcome is unknown, if it is.
     pub fn unknown_at(&self) -> Option<Timestamp> {
         match &self.state {
             State::Unknown(kept) => Some(kept.at),
@@ -100,12 +97,12 @@ impl Row {
         }
     }
 
-    /// With an unknown outcome from now on, under the epoch that it has.
+    /// The row with an unknown outcome from now on, under its epoch.
     fn lapsed(&self, keep: Keep, now: Timestamp) -> Self {
         Self { state: State::Unknown(Kept::from(now, keep)), ..self.clone() }
     }
 
-    /// The record as it is told at this moment.
+    /// The record at this moment.
     pub fn record(&self, now: Timestamp) -> Record {
         let standing = match &self.state {
             State::Running { until } => Standing::Running {
@@ -127,19 +124,19 @@ impl Row {
     }
 }
 
-/// What a verb leaves in the store.
+/// The change in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
-    /// What was there.
+    /// No change.
     Nothing,
     /// This row.
     Put(Row),
-    /// No row.
+    /// Remove the row.
     Remove,
 }
 
-/// What a claim comes to. `next` is the epoch that a grant would carry; it is used up only if the answer is a grant
-/// with that epoch.
+/// The result of a claim. `next` is the epoch of a new grant; it is used up only if the result is a grant with that
+/// epoch.
 pub fn claim(row: Option<&Row>, claim: &Claim, next: Epoch, now: Timestamp) -> (Claimed, Write) {
     let Some(row) = row.filter(|row| row.is_there(now)) else { return grant(claim, next, false, now, now) };
     if row.request != claim.request {
@@ -183,12 +180,12 @@ fn grant(
     (Claimed::Granted(Grant { epoch, taken_over, first_at }), Write::Put(row))
 }
 
-/// The row of the one who shows this epoch, if it still is the newest.
+/// The row, if it exists and its epoch is this one.
 fn held(row: Option<&Row>, epoch: Epoch, now: Timestamp) -> Option<&Row> {
     row.filter(|row| row.epoch == epoch && row.is_there(now))
 }
 
-/// The holder wants its lease to last `lease_for` from now.
+/// Renews the lease to last `lease_for` from now.
 pub fn renew(row: Option<&Row>, epoch: Epoch, lease_for: Duration, now: Timestamp) -> (Holding, Write) {
     match held(row, epoch, now) {
         Some(row @ Row { state: State::Running { .. }, .. }) => {
@@ -199,7 +196,7 @@ pub fn renew(row: Option<&Row>, epoch: Epoch, lease_for: Duration, now: Timestam
     }
 }
 
-/// The holder tells the end. Told again, the first counts.
+/// Completes the operation. If it is completed again, the first end counts.
 pub fn complete(
     row: Option<&Row>,
     epoch: Epoch,
@@ -219,7 +216,7 @@ pub fn complete(
     (Holding::Held, Write::Put(Row { state, ..row.clone() }))
 }
 
-/// The holder says that nothing was done.
+/// Releases the operation: nothing was done.
 pub fn release(row: Option<&Row>, epoch: Epoch, now: Timestamp) -> (Holding, Write) {
     match held(row, epoch, now).map(|row| &row.state) {
         Some(State::Running { .. } | State::Unknown(_)) => (Holding::Held, Write::Remove),
@@ -227,8 +224,8 @@ pub fn release(row: Option<&Row>, epoch: Epoch, now: Timestamp) -> (Holding, Wri
     }
 }
 
-/// Somebody wants the answer gone. Whether there was one is told as if a sweep had just been here; what a sweep left
-/// lying goes too.
+/// Erases the answer. The result is as if a sweep had just run; an expired answer that no sweep has removed yet goes
+/// too.
 pub fn erase(row: Option<&Row>, now: Timestamp) -> (bool, Write) {
     match row {
         Some(row @ Row { state: State::Completed(kept, Some(_)), .. }) => {
@@ -239,7 +236,7 @@ pub fn erase(row: Option<&Row>, now: Timestamp) -> (bool, Write) {
     }
 }
 
-/// What expired goes: the whole record, or the answer where a tombstone stays. A lease that ran out leaves the outcome
+/// Removes expired data: the whole record, or the answer if a tombstone stays. An expired lease leaves the outcome
 /// unknown, `keep` from now on.
 pub fn sweep(row: &Row, keep: Keep, now: Timestamp) -> Write {
     match &row.state {

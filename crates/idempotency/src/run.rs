@@ -1,5 +1,4 @@
-//! Running a request that was granted: hold the lease while the handler runs. What comes of it is recorded in
-//! [`save`](crate::save).
+//! Runs a granted request, and holds the lease while the handler runs. [`save`](crate::save) records the end.
 //!
 //! The handler has a task of its own, so that a panic is an outcome and a lost lease can stop it.
 
@@ -32,32 +31,32 @@ use tower::ServiceExt;
 use tracing::Instrument;
 use uuid::Uuid;
 
-/// How often a store that did not answer a claim is asked again before the caller is, and after what pause.
+/// How often to repeat a claim that the store did not answer, and the pause before.
 const CLAIM_AGAIN: (u32, Duration) = (2, Duration::from_millis(50));
-/// The pause before an end is offered again, at first and at most.
+/// The pause before an end is offered again: the first and the longest.
 pub(crate) const SAVE_AGAIN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
-/// A request that was not run yet, and what would run it.
+/// A request that has not run yet, with its service.
 pub(crate) struct Unrun<S> {
     pub(crate) request: Request<Whole>,
     pub(crate) inner: S,
-    /// What the handler finds beside its request.
+    /// The task-locals for the handler.
     pub(crate) locals: Locals,
 }
 
-/// What a claim led to.
+/// The result of a claim.
 pub(crate) enum Step<S> {
-    /// It was run, and this is the answer.
+    /// It ran; this is the answer.
     Done(http::Response<Content>),
     /// It is known already.
     Found(Box<(Record, Unrun<S>)>),
-    /// It was run, and what came of it was told; this is what its caller is told.
+    /// It ran, and its end was reported to observers; this is the caller's problem.
     Failed(Problem),
     /// It was not run.
     Refused(Problem),
 }
 
-/// Claims the operation, and runs it where it is granted.
+/// Claims the operation, and runs it if it is granted.
 pub(crate) async fn claim_and_run<S: Inner>(door: Arc<Door>, asked: Arc<Asked>, unrun: Unrun<S>) -> Step<S> {
     let inside = door.running.enter();
     let policy = &asked.route.policy;
@@ -66,7 +65,7 @@ pub(crate) async fn claim_and_run<S: Inner>(door: Arc<Door>, asked: Arc<Asked>, 
     let budget = door.spending.admit(asked.scope_tag, now).and_then(|()| door.spending.run(asked.scope_tag));
     let place = match budget {
         Ok(place) => place,
-        // Who may run nothing more may still learn what came of what it ran.
+        // A caller without budget for another run may still get the result of an earlier one.
         Err(exceeded) => {
             return match door.store.look(asked.operation).await {
                 Ok(Some(record))
@@ -132,7 +131,8 @@ pub(crate) async fn claim_and_run<S: Inner>(door: Arc<Door>, asked: Arc<Asked>, 
         ) => Step::Refused(store_problem(&error).about(asked.operation)),
         Err(error @ StoreError::Unavailable(_)) => {
             if policy.fail_open {
-                // A claim that was granted after all is left to run out: what is run now must not seem never begun.
+                // If the claim was granted after all, its lease runs out: a request that runs now must not look as if
+                // it never began.
                 tracing::error!(%error, route = &*asked.route.label, "run without protection");
                 let ran = unrun.inner.oneshot(unrun.request.map(Body::from));
                 let Ok(response) = unrun.locals.around(ran).await;
@@ -144,13 +144,12 @@ pub(crate) async fn claim_and_run<S: Inner>(door: Arc<Door>, asked: Arc<Asked>, 
     }
 }
 
-/// The instant by which a lease that was asked for at `asked_at` must have been renewed: before it can end on the store's
-/// clock.
+/// The instant by which a lease requested at `asked_at` must be renewed: before it can end on the store's clock.
 fn deadline_after(asked_at: Instant, policy: &Policy) -> Instant {
     asked_at + policy.lease_for.mul_f64(0.95)
 }
 
-/// Offers the same claim a few times: its answer may have been lost, and the second time it is told again.
+/// Repeats the same claim a few times: if only its answer was lost, the repeat gets the same answer.
 async fn claim_patiently(door: &Door, claim: &Claim) -> Result<Claimed, StoreError> {
     let (again, pause) = CLAIM_AGAIN;
     for _ in 0..again {
@@ -163,14 +162,14 @@ async fn claim_patiently(door: &Door, claim: &Claim) -> Result<Claimed, StoreErr
     door.store.claim(claim).await
 }
 
-/// A claim that was given up may have been granted: once the store answers, it is given back, so that the caller who was
-/// told that nothing was done is told the truth. Its lease may run out meanwhile: as long as nobody else asks, the claim is
-/// known again by its claimant. It keeps its place among the caller's running operations, which bounds how many of these
-/// there are while the store is down. A program that ends waits for it as long as the lease: nothing was run.
+/// A claim that was given up may have been granted. Once the store answers, the grant is released, because the caller
+/// was told that nothing was done. Its lease may run out meanwhile: as long as there is no other claim, the store
+/// recognises it by its claimant. It keeps its place among the caller's running operations, which bounds the number of
+/// these tasks while the store is down. A program that ends waits for it as long as the lease: nothing ran.
 async fn undo(door: Arc<Door>, claim: Claim, inside: Inside, _place: Place) {
     let (mut inside, leaves_at) = (Some(inside), Instant::now() + claim.lease_for);
     let until = Instant::now() + claim.keep.answer_for;
-    // Never to take over: what another holder began meanwhile is not ours to undo.
+    // Never take over: an operation that another holder began meanwhile must not be released.
     let claim = Claim { takeover: Takeover::Never, ..claim };
     while Instant::now() < until {
         sleep(SAVE_AGAIN.1).await;
@@ -186,7 +185,7 @@ async fn undo(door: Arc<Door>, claim: Claim, inside: Inside, _place: Place) {
 
 async fn undo_once(door: &Door, claim: &Claim) -> Result<(), StoreError> {
     let Claim { operation, keep, .. } = *claim;
-    // Where nothing was granted nothing is claimed, if only to be given back: somebody else may come just then.
+    // If nothing was granted, do not claim, even to release: another request may come just then.
     let Some(Standing::Running { .. }) = door.store.look(operation).await?.map(|record| record.standing)
     else {
         return Ok(());
@@ -194,7 +193,7 @@ async fn undo_once(door: &Door, claim: &Claim) -> Result<(), StoreError> {
     match door.store.claim(claim).await? {
         Claimed::Found(_) => {}
         Claimed::Lapsed(_) => door.tell_lapsed("".into(), operation, FoundBy::Claim),
-        // Somebody began before: released, it would seem that nobody did, and the work would be begun again.
+        // An earlier run began: after a release it would look as if none had, and the work would begin again.
         Claimed::Granted(Grant { epoch, taken_over: true, .. }) => {
             let completion = Completion { operation, epoch, ending: Ending::Unknown, keep };
             door.store.complete(&completion).await?;
@@ -206,42 +205,42 @@ async fn undo_once(door: &Door, claim: &Claim) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What a handler's task brought.
+/// The result of a handler's task.
 pub(crate) enum Produced {
-    /// An answer with all of its content.
+    /// A complete answer.
     Whole(http::response::Parts, Whole),
     /// An answer whose content is too large to keep, or has no end yet.
     Flowing(http::response::Parts, Body),
     /// The work goes on elsewhere.
     StillRunning,
-    /// Nobody can tell what became of the work.
+    /// The state of the work is unknown.
     Unknown,
     /// Its answer broke off.
     Broke,
 }
 
-/// How the handler's task ended.
+/// The end of the handler's task.
 pub(crate) enum Finished {
     Produced(Box<Produced>),
     Panicked,
     TimedOut,
-    /// The lease was lost, and the handler was stopped, because somebody else may run it.
+    /// The lease was lost, and the handler was stopped, because another process may run the operation.
     Lost,
 }
 
-/// One granted operation, until its end is recorded.
+/// A granted operation, until its end is recorded.
 pub(crate) struct Run {
     pub(crate) door: Arc<Door>,
     pub(crate) asked: Arc<Asked>,
-    /// Who asked, where somebody decides who may.
+    /// The request's parts, if permissions are checked.
     asker: Option<Parts>,
     pub(crate) grant: Grant,
     pub(crate) began: Instant,
-    /// When the lease must have been renewed.
+    /// The deadline for the next renewal.
     deadline: watch::Sender<Instant>,
-    /// Its end was recorded and told.
+    /// Its end was recorded and reported.
     is_recorded: AtomicBool,
-    /// It was told that the lease is lost.
+    /// The loss of the lease was reported.
     is_lost: AtomicBool,
     _inside: Inside,
     _place: Place,
@@ -256,14 +255,14 @@ impl Run {
         self.door.tell(&self.asked.route, Some(self.asked.operation), what);
     }
 
-    /// Once, whoever finds out.
+    /// Reports the loss of the lease, once.
     pub(crate) fn tell_lost(&self) {
         if !self.is_lost.swap(true, Ordering::Relaxed) {
             self.tell(What::LeaseLost { epoch: self.grant.epoch });
         }
     }
 
-    /// What came of it is recorded, and told.
+    /// Reports that its end is recorded.
     pub(crate) fn tell_recorded(&self, what: What) {
         self.is_recorded.store(true, Ordering::Relaxed);
         self.tell(what);
@@ -280,7 +279,7 @@ impl Run {
         );
         let (mut parts, content) = unrun.request.into_parts();
         parts.extensions.insert(context.clone());
-        // What is stored is read again by others, who may not take this coding.
+        // Other callers will get the stored answer, and may not accept this coding.
         parts.headers.remove(header::ACCEPT_ENCODING);
         let transaction = match self.policy().mode {
             Mode::Transactional => match self.begin(&mut parts.extensions).await {
@@ -320,9 +319,9 @@ impl Run {
         transaction.ok_or_else(|| StoreError::Unfit("it has no transaction to share".to_owned()))
     }
 
-    /// Runs the work on a task of its own and renews the lease until it ends. Where somebody else may run the operation
-    /// once the lease is lost, the work is stopped before it can be; where nobody may, it goes on. Neither the end of the
-    /// work nor the end of the lease waits for a renewal that gets no answer.
+    /// Runs the work on a task of its own and renews the lease until it ends. If another process may take over after a
+    /// lost lease, the work is stopped before that; otherwise it goes on. Neither the end of the work nor the end of
+    /// the lease waits for a renewal without an answer.
     async fn hold_while(&self, work: impl Future<Output = Produced> + Send + 'static) -> Finished {
         let policy = self.policy();
         let run_until = policy.run_for_max.map(|run_for| Instant::now() + run_for);
@@ -338,7 +337,7 @@ impl Run {
                 produced = &mut work => return if let Ok(produced) = produced {
                     Finished::Produced(Box::new(produced))
                 } else {
-                    // What it panicked with is not logged here: it may hold anything.
+                    // The panic's message is not logged: it may contain secrets.
                     tracing::error!(operation = %self.asked.operation, "a handler panicked");
                     Finished::Panicked
                 },
@@ -369,7 +368,7 @@ impl Run {
             };
             return match finished {
                 Finished::TimedOut => stop(work, finished).await,
-                // Somebody else may run it by now, so that what it brought does not count.
+                // Another process may run it by now, so this result does not count.
                 other => {
                     stop(work, Finished::Lost).await;
                     other
@@ -378,7 +377,7 @@ impl Run {
         }
     }
 
-    /// Renews the lease where a third of it has passed: for those who have something to record that the store does not take.
+    /// Renews the lease when a third of it has passed, while the store does not accept the end.
     pub(crate) async fn stay_holder(&self) {
         let lease_for = self.policy().lease_for;
         let left = self.deadline.borrow().saturating_duration_since(Instant::now());
@@ -389,7 +388,7 @@ impl Run {
         }
     }
 
-    /// Whether the one who asked may still see what came of it.
+    /// Checks that the caller may still see the result.
     pub(crate) async fn authorise(&self) -> Result<(), Refusal> {
         match &self.asker {
             Some(parts) => asked::authorise(&self.door, parts, &self.asked.scope).await,
@@ -397,7 +396,7 @@ impl Run {
         }
     }
 
-    /// Renews the lease at that instant. A store that does not answer is given up in time to be asked again.
+    /// Renews the lease at that instant. A store that does not answer is given up in time for another try.
     async fn renew_at(&self, instant: Instant) -> Result<Holding, StoreError> {
         sleep_until(instant).await;
         self.tell(What::Renewing { epoch: self.grant.epoch });
@@ -420,7 +419,7 @@ async fn until(instant: Option<Instant>) {
     }
 }
 
-/// Stops the work, and waits until it no longer does anything. What it brought at the last moment counts.
+/// Stops the work, and waits until it has stopped. A result at the last moment counts.
 async fn stop(work: JoinHandle<Produced>, otherwise: Finished) -> Finished {
     work.abort();
     match work.await {
@@ -435,10 +434,10 @@ async fn produce<S: Inner>(inner: S, request: Request<Body>, policy: &Policy) ->
     collect(response, policy).await
 }
 
-/// Reads an answer to its end, unless it is larger than what is kept or has no end.
+/// Reads an answer to its end, unless it is too large to keep or has no end.
 async fn collect(response: Response, policy: &Policy) -> Produced {
     let (mut parts, mut body) = response.into_parts();
-    // Only this layer says so of its own answers; a handler may pass on another service's.
+    // Only this layer sets it on its own answers; a handler may pass on another service's.
     parts.headers.remove(IDEMPOTENCY_REPLAYED);
     let kind = parts.headers.get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
     let essence = kind.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
@@ -460,7 +459,7 @@ async fn collect(response: Response, policy: &Policy) -> Produced {
             return Produced::Flowing(parts, Body::new(Resumed { read: read.whole(), rest: body }));
         }
     }
-    // It stands in front, where all of the content is there.
+    // It becomes a header, as the content is complete.
     trailers.remove(CONTENT_DIGEST);
     Produced::Whole(parts, Whole { bytes: read.whole(), trailers })
 }

@@ -1,7 +1,7 @@
-//! Recording the end of an operation.
+//! Records the end of an operation.
 //!
-//! Nothing is answered that is not recorded: what the caller is told, every later caller is told too. A store that went
-//! away after the effect is offered the end again and again, for as long as nobody else holds the operation.
+//! No answer is sent before it is recorded: every later caller gets what this caller gets. If the store goes away after
+//! the effect, the end is offered repeatedly, for as long as no other process holds the operation.
 
 use crate::answer::{Answer, Kept, retained_headers};
 use crate::asked::{CONTENT_DIGEST, Refusal};
@@ -25,12 +25,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long the caller waits for its end to be recorded while the store is down.
+/// How long the caller waits for the record of its end while the store is down.
 const SAVE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// An end as it is offered to the store.
+/// An end to record.
 enum End {
-    /// With what is told of it once it is recorded.
+    /// With the event for observers once it is recorded.
     Completed(Completion, What),
     /// Nothing was done.
     Released,
@@ -39,7 +39,7 @@ enum End {
 type Answered = Result<Response<Content>, Problem>;
 
 impl Run {
-    /// Records how the handler ended, and answers what was recorded.
+    /// Records the end of the handler, and returns the recorded answer.
     pub(crate) async fn end(
         self: &Arc<Self>,
         finished: Finished,
@@ -67,7 +67,7 @@ impl Run {
                 return self.unended(goes_on, Err(wait::in_progress(&self.asked))).await;
             }
             Produced::Unknown => {
-                // Who could have told cannot, so that there is nothing to ask again for.
+                // The connection that could tell is gone, so there is no one to ask.
                 let problem = Problem::new(Reason::OutcomeUnknown).about(self.asked.operation);
                 return self.unknown(false, Err(problem)).await;
             }
@@ -91,7 +91,7 @@ impl Run {
         }
     }
 
-    /// Records the answer; in a transaction, together with what the handler did.
+    /// Records the answer; in a transaction, together with the handler's changes.
     async fn keep(
         self: &Arc<Self>,
         answer: Response<Content>,
@@ -104,7 +104,7 @@ impl Run {
         };
         let (sealed, retained) = match self.door.vault.seal(&self.sealing(), &stored) {
             Ok(sealed) => (sealed, retained),
-            // Without a data key nothing of the answer may be kept, but that there was one is.
+            // Without a data key no part of the answer may be stored, only that there was one.
             Err(error) => {
                 tracing::error!(%error, operation = %asked.operation, "an answer could not be sealed");
                 (self.bare(answer.status()), false)
@@ -143,13 +143,13 @@ impl Run {
         }
     }
 
-    /// What is answered, now and again, in place of an answer whose deed the database refused.
+    /// The answer, also of replays, if the database refused the commit.
     fn commit_refused(&self) -> Response<Content> {
         service::shown(&self.door, Problem::new(Reason::CommitRefused).about(self.asked.operation))
     }
 
-    /// What is stored of an answer, and whether its content is. Its digest is stored too: whoever opens it has seen that
-    /// not a bit of it has changed, and need not make the digest anew.
+    /// The stored form of an answer, and whether it has the content. The digest is stored too: opening the answer
+    /// verifies that it is unchanged, so the digest need not be computed again.
     fn stored(&self, answer: &Response<Content>) -> (Vec<u8>, bool) {
         let (status, extra) = (answer.status(), &self.door.retained_headers);
         let headers = retained_headers(status, answer.headers(), extra);
@@ -179,7 +179,7 @@ impl Run {
         }
     }
 
-    /// That there was an end, and nothing of its answer.
+    /// A record of an end without its answer.
     fn bare(&self, status: StatusCode) -> Bytes {
         let bare =
             Answer { status, headers: HeaderMap::new(), body: Kept::NotRetained, trailers: HeaderMap::new() };
@@ -198,7 +198,7 @@ impl Run {
         }
     }
 
-    /// The store has answered: what it recorded is counted and told.
+    /// The store has recorded the end: count it and report it.
     fn recorded(&self, end: &End, holding: Holding) {
         let epoch = self.grant.epoch;
         match (holding, end) {
@@ -215,9 +215,9 @@ impl Run {
         }
     }
 
-    /// Records the end, and goes on trying where the store is away, as the holder that it is: whoever took the operation over
-    /// would do it again. The caller is not kept longer than it has patience: it is then told to come again, and finds what
-    /// was recorded meanwhile.
+    /// Records the end, and retries while the store is away, as the holder of the operation: a process that took it
+    /// over would do the work again. The caller waits only for a limited time; then it is told to retry, and finds the
+    /// record.
     async fn save(self: &Arc<Self>, end: End) -> Result<Holding, Problem> {
         let patience_until = Instant::now() + SAVE_PATIENCE;
         let mut pause = SAVE_AGAIN.0;
@@ -227,7 +227,7 @@ impl Run {
                     self.recorded(&end, holding);
                     return Ok(holding);
                 }
-                // Offered again, it would be damaged still.
+                // A retry would find it damaged again.
                 Err(error @ StoreError::Corrupt { .. }) => {
                     self.note_unsaved(&error);
                     return Err(store_problem(&error).about(self.asked.operation));
@@ -243,8 +243,8 @@ impl Run {
         }
     }
 
-    /// Goes on offering the end for as long as it would be kept. The number of these is bounded by the budget of running
-    /// operations, whose place each of them holds.
+    /// Retries for as long as the end would be kept. The number of these tasks is bounded by the budget of running
+    /// operations, as each holds a place.
     async fn save_later(self: Arc<Self>, end: End) {
         let until = Instant::now() + self.policy().keep.answer_for;
         while Instant::now() < until {
@@ -265,7 +265,7 @@ impl Run {
         }
     }
 
-    /// Pauses before the end is offered again, and stays the holder meanwhile.
+    /// Pauses before the next try, and renews the lease meanwhile.
     async fn rest(&self, pause: Duration) {
         self.stay_holder().await;
         sleep(pause.min(self.policy().lease_for / 3)).await;
@@ -276,7 +276,7 @@ impl Run {
         self.tell(What::SaveFailed { epoch: self.grant.epoch });
     }
 
-    /// The handler did not answer: nothing is left of it where it was undone, and nothing is known where it was not.
+    /// The handler did not answer: its changes were rolled back, or the outcome is unknown.
     async fn broke(
         self: &Arc<Self>,
         transaction: Option<Box<dyn Transaction>>,
@@ -293,13 +293,13 @@ impl Run {
         }
     }
 
-    /// What the handler did may be there, and nobody can tell.
+    /// The handler's changes may exist, and nothing can tell.
     async fn not_undone(self: &Arc<Self>, panicked: bool, status: StatusCode) -> Answered {
         self.unknown(panicked, Err(service::outcome_unknown(&self.asked).with_status(status))).await
     }
 
-    /// Undoes what the handler did. `false`: it may be there all the same. A transaction that cannot be told to is undone
-    /// when its connection ends.
+    /// Rolls back the handler's changes. `false`: they may exist all the same. A transaction that cannot be reached is
+    /// rolled back when its connection ends.
     async fn roll_back(&self, transaction: Option<Box<dyn Transaction>>) -> bool {
         let Some(transaction) = transaction else { return true };
         match transaction.roll_back().await {
@@ -315,15 +315,15 @@ impl Run {
         }
     }
 
-    /// Records that it is not known what was done, and answers `told` to the one whose request it was.
+    /// Records an unknown outcome, and answers `told` to the caller of this request.
     async fn unknown(self: &Arc<Self>, panicked: bool, told: Answered) -> Answered {
         self.unended(What::Unknown { epoch: self.grant.epoch, panicked }, told).await
     }
 
-    /// Records that there is no end to tell, for what the observers are told.
+    /// Records that there is no end, with this event for the observers.
     async fn unended(self: &Arc<Self>, what: What, told: Answered) -> Answered {
         let ending = match self.policy().mode {
-            // Only one that ended its transaction by itself comes here: unlike after a crash, it must not be run again.
+            // Only a handler that ended its transaction itself comes here: unlike after a crash, it must not run again.
             Mode::Transactional => Ending::Answered(self.bare(StatusCode::INTERNAL_SERVER_ERROR)),
             Mode::Exempt | Mode::AtMostOnce | Mode::Durable(_) => Ending::Unknown,
         };
@@ -333,20 +333,20 @@ impl Run {
         }
     }
 
-    /// The commit's answer was lost, so that it is not known whether it counts. Releasing finds out: it waits for the
-    /// transaction's own lock, and is refused where the record was completed.
+    /// The commit's answer was lost, so it is unknown whether it counts. A release finds out: it waits for the
+    /// transaction's own lock, and is refused if the record was completed.
     async fn unclear(self: &Arc<Self>, error: &StoreError) -> Answered {
         self.note_unsaved(error);
         let undone = Err(store_problem(error).about(self.asked.operation));
         match self.save(End::Released).await? {
             Holding::Held => undone,
-            // Or it was released, and the answer to that was lost: then there is no record.
+            // Or it was released, and that answer was lost: then there is no record.
             Holding::Lost => self.winner_or(undone).await,
         }
     }
 
-    /// What the record says by now: the answer of whoever holds or held it last, never one's own. Where there is none, what
-    /// was done in a transaction is undone: with it there would be a record.
+    /// The answer of the current record, from its latest holder, never this run's own. If there is no record, the
+    /// changes of a transaction were rolled back: otherwise there would be one.
     async fn winner(&self) -> Answered {
         let nobody = match verdict(&self.policy().mode, Ended::Broke) {
             Verdict::Release => Problem::new(Reason::HandlerFailed).about(self.asked.operation),
@@ -355,7 +355,7 @@ impl Run {
         self.winner_or(Err(nobody)).await
     }
 
-    /// The same, or this where there is no record.
+    /// The same, or `nobody` if there is no record.
     async fn winner_or(&self, nobody: Answered) -> Answered {
         match self.door.store.look(self.asked.operation).await {
             Ok(Some(record)) => {
@@ -372,8 +372,8 @@ impl Run {
         }
     }
 
-    /// Forgets the operation: nothing was done, and the caller is `told` so, even if the store learns it only later.
-    /// Where somebody else has taken it over, what came of that counts.
+    /// Releases the operation: nothing was done, and the caller gets `told`, even if the store learns it only later. If
+    /// another process has taken it over, that one's result counts.
     pub(crate) async fn give_back(self: &Arc<Self>, told: Answered) -> Answered {
         match self.save(End::Released).await {
             Ok(Holding::Held) => told,
@@ -385,7 +385,7 @@ impl Run {
         }
     }
 
-    /// An average of how long the route's handler takes, in which the last one counts an eighth.
+    /// Updates the average duration of the route's handler; the newest counts an eighth.
     fn note_pace(&self, ran_for: Duration) {
         let micros = u64::try_from(ran_for.as_micros()).unwrap_or(u64::MAX);
         let pace = &self.asked.route.pace;

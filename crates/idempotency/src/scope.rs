@@ -1,5 +1,5 @@
-//! Whose request it is, and who has a say in it. Two callers with the same key are two operations, and neither can learn
-//! of the other's.
+//! The scope of a request, and the hooks that check it. Two callers with the same key have two operations, and neither
+//! can learn of the other's.
 
 use crate::record::{Epoch, OperationId};
 use crate::store::Pending;
@@ -8,7 +8,7 @@ use http::Response;
 use http::request::Parts;
 use std::sync::Arc;
 
-/// Tenant and principal of a request, as authentication found them.
+/// Tenant and principal of a request, from authentication.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scope {
     /// The organisation, account or workspace. Data keys are per tenant.
@@ -18,28 +18,28 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// This principal of this tenant.
+    /// A principal of a tenant.
     pub fn new(tenant: impl Into<String>, principal: impl Into<String>) -> Self {
         Self { tenant: tenant.into(), principal: principal.into() }
     }
 }
 
-/// Finds the scope of a request. `None`: nobody was authenticated, and the request is refused.
+/// Finds the scope of a request. `None`: the caller is not authenticated, and the request is refused.
 pub(crate) type ScopeOf = Arc<dyn Fn(&Parts) -> Option<Scope> + Send + Sync>;
 
-/// Decides who may do what, before a request is run and before its stored answer is given again: rights that were taken
-/// away since the first request count.
+/// Checks permissions, before a request runs and before its stored answer is given again: rights that were revoked
+/// since the first request count.
 pub trait Authorise: Send + Sync + 'static {
-    /// May this caller make this request? `Err` is what it is answered.
+    /// Whether this caller may make this request. `Err` is the answer otherwise.
     fn authorise<'a>(&'a self, request: &'a Parts, scope: &'a Scope) -> Pending<'a, Result<(), Denied>>;
 }
 
-/// A caller may not do this.
+/// The answer to a caller without the permission.
 #[derive(Debug)]
 pub enum Denied {
-    /// It is told so in the layer's words: 403.
+    /// The layer's own 403.
     Forbidden,
-    /// It is answered this.
+    /// This answer.
     Answer(Box<Response<Body>>),
 }
 
@@ -50,24 +50,24 @@ impl<F: Fn(&Parts, &Scope) -> bool + Send + Sync + 'static> Authorise for F {
     }
 }
 
-/// Somebody is about to be given a stored answer.
+/// A stored answer that is about to be sent.
 #[derive(Clone, Debug)]
 pub struct ResultRead {
     pub scope: Scope,
     /// The route: `POST /payments/{id}`.
     pub route: Arc<str>,
     pub operation: OperationId,
-    /// The grant under which the answer was made.
+    /// The grant of the answer.
     pub epoch: Epoch,
 }
 
-/// Keeps a record of who read what.
+/// Records which caller read which answer.
 pub trait Audit: Send + Sync + 'static {
-    /// Records it. On `Err` the answer is not given, and the caller is told to come again.
+    /// Records it. On `Err` the answer is not sent, and the caller is told to retry.
     fn result_read<'a>(&'a self, read: &'a ResultRead) -> Pending<'a, Result<(), AuditFailed>>;
 }
 
-/// It could not be recorded who read what.
+/// The reading could not be recorded.
 #[derive(Debug, thiserror::Error)]
 #[error("the read of a stored answer could not be audited: {0}")]
 pub struct AuditFailed(#[source] pub Box<dyn std::error::Error + Send + Sync>);

@@ -1,13 +1,12 @@
-//! A test that the layer stands where it should, among the others of the same program.
+//! The self-test: checks the layer's position among the other layers of the program.
 //!
 //! ```text
 //! trace -> authentication -> rate limit -> idempotency -> decompression -> handler
 //! ```
 //!
-//! A layer cannot see its neighbours, so it is asked to answer a probe: a request with a mark that no client can send,
-//! which never reaches a handler. Where the probe arrives, who it says it is when it does, and what becomes of its answer
-//! on the way out tell what stands outside. What stands inside cannot compress, because the layer takes `Accept-Encoding`
-//! away.
+//! A layer cannot see its neighbours, so it answers a probe: a request with a mark that no client can send, which never
+//! reaches a handler. Whether the probe arrives, its caller when it does, and the changes to its answer on the way out
+//! show which layers are outside. Layers inside cannot compress, because this layer removes `Accept-Encoding`.
 
 use crate::asked::{CONTENT_DIGEST, IDEMPOTENCY_KEY};
 use crate::content::Content;
@@ -23,14 +22,14 @@ use http_body_util::BodyExt;
 use std::sync::{Arc, Mutex, PoisonError};
 use tower::ServiceExt;
 
-/// What the layer answers to a probe: long and dull enough that whoever compresses would.
+/// The layer's answer to a probe: long and repetitive, so that a compression layer would compress it.
 static DULL: [u8; 64 * 1024] = [b'a'; 64 * 1024];
 
 /// The mark of a probe.
 #[derive(Clone, Default)]
 pub(crate) struct Probe(Arc<Mutex<Vec<Sighting>>>);
 
-/// What the layer saw of a probe.
+/// A probe as the layer saw it.
 #[derive(Clone, Copy)]
 struct Sighting {
     is_routed: bool,
@@ -38,7 +37,7 @@ struct Sighting {
 }
 
 impl Probe {
-    /// Notes that the layer saw it, and answers.
+    /// Records that the layer saw it, and answers.
     pub(crate) fn seen(&self, parts: &Parts, is_known: bool) -> Response<Content> {
         let is_routed = parts.extensions.get::<MatchedPath>().is_some();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Sighting { is_routed, is_known });
@@ -52,10 +51,10 @@ impl Probe {
     }
 }
 
-/// The layer does not stand where it should.
+/// The layer is in the wrong place.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misplaced {
-    /// There is nothing to test.
+    /// There is no route to test.
     #[error("no protected POST or PATCH route is declared, so there is nothing to test")]
     NoRoute,
     /// It did not see an authenticated request.
@@ -65,27 +64,27 @@ pub enum Misplaced {
     )]
     NotReached {
         route: String,
-        /// By whom it was answered instead.
+        /// The status of the other answer.
         status: StatusCode,
     },
-    /// It stands outside of the router.
+    /// It is outside of the router.
     #[error(
         "the idempotency layer stands outside of routing, where no route is known: add it with `Router::layer`"
     )]
     NotRouted,
-    /// Nobody has authenticated the request when it arrives.
+    /// The request is not authenticated when it arrives.
     #[error(
         "the idempotency layer saw no caller in an authenticated request: put authentication outside of it, so that a \
          stored answer is only given to whom it belongs"
     )]
     NotAuthenticated,
-    /// A request without credentials reaches it.
+    /// A request without credentials arrives as authenticated.
     #[error(
         "a request without credentials reached the idempotency layer as a known caller: put authentication outside of it, \
          or declare the scope anonymous"
     )]
     OpenToAll,
-    /// Something further out changes contents.
+    /// A layer further out changes contents.
     #[error(
         "the content that left is not the one that Content-Digest describes: something outside of the idempotency layer \
          compresses or rewrites answers"
@@ -94,9 +93,9 @@ pub enum Misplaced {
 }
 
 impl IdempotencyLayer {
-    /// Sends two probes to each protected route through the whole program, one as `sign_in` makes it and one without
-    /// credentials, and says what stands in the wrong place. Where routes were nested after they were guarded, `sign_in`
-    /// also puts the prefix before the path.
+    /// Sends two probes to each protected route through the whole program, one made by `sign_in` and one without
+    /// credentials, and reports layers in the wrong place. If routes were nested after they were guarded, `sign_in`
+    /// must also put the prefix before the path.
     pub async fn self_test(
         &self,
         app: Router,
@@ -163,7 +162,7 @@ impl IdempotencyLayer {
     }
 }
 
-/// A path of this template: each parameter is filled.
+/// A path that matches this template, with every parameter filled in.
 fn fill(template: &str) -> String {
     let filled = template.split('/').map(|part| if part.starts_with('{') { "probe" } else { part });
     filled.collect::<Vec<_>>().join("/")

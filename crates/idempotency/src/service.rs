@@ -1,4 +1,4 @@
-//! The way of a request through the layer: read, claim, and then run, wait, replay or refuse.
+//! The way of a request through the layer: read, claim, then run, wait, replay or refuse.
 
 use crate::answer::{Answer, Kept};
 use crate::asked::{self, Asked, CONTENT_DIGEST, Echo, IDEMPOTENCY_REPLAYED, Refusal};
@@ -33,7 +33,7 @@ use subtle::ConstantTimeEq;
 use tokio::time::Instant;
 use tower::{Service, ServiceExt};
 
-/// What [`IdempotencyLayer`](crate::IdempotencyLayer) makes of a service.
+/// The service that [`IdempotencyLayer`](crate::IdempotencyLayer) makes.
 #[derive(Clone)]
 pub struct IdempotencyService<S> {
     pub(crate) inner: S,
@@ -41,7 +41,7 @@ pub struct IdempotencyService<S> {
     pub(crate) routes: Arc<RouteTable>,
 }
 
-/// A service as axum's routes are.
+/// A service like axum's routes.
 pub(crate) trait Inner:
     Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static
 {
@@ -60,7 +60,7 @@ where
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
 
-    /// Always ready: whether the inner service is, is asked of the clone that is called, once it is known that it is.
+    /// Always ready: the clone that handles a request waits for the inner service, once it is known that it must run.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
@@ -81,7 +81,7 @@ where
     }
 }
 
-/// Whether the request is this layer's business: another layer further out may have taken it already.
+/// Whether this layer handles the request: a layer further out may handle it already.
 fn is_guarded(route: &Route, request: &Request) -> bool {
     !matches!(route.policy.mode, Mode::Exempt) && request.extensions().get::<IdempotencyContext>().is_none()
 }
@@ -115,12 +115,12 @@ async fn guarded(door: Arc<Door>, route: Arc<Route>, request: Request, inner: im
     with_digest(response)
 }
 
-/// The refusal as its caller is answered.
+/// The caller's answer for a refusal.
 pub(crate) fn shown(door: &Door, problem: Problem) -> http::Response<Content> {
     problem.found_below(door.operations_at.as_deref()).into_response(door.profile).map(Content::whole)
 }
 
-/// Runs the request, or finds what came of it.
+/// Runs the request, or finds its result.
 async fn answer(
     door: &Arc<Door>,
     asked: &Arc<Asked>,
@@ -134,9 +134,9 @@ async fn answer(
     door.tell(&asked.route, Some(asked.operation), What::Arrived);
     loop {
         let (record, back) = match door.store.glance(asked.operation) {
-            // What is known already needs no claim, and nobody to carry it through.
+            // A settled record needs no claim and no task.
             Some(record) if record.standing.is_settled(takeover) => (record, unrun),
-            // To its end, so that a caller who goes away leaves no claim behind and no effect half done.
+            // Runs to its end, so that a caller who goes away leaves no claim behind and no effect half done.
             Some(_) | None => match carried(claim_and_run(door.clone(), asked.clone(), unrun)).await {
                 Step::Done(answer) => return Ok(answer),
                 Step::Failed(problem) => return Err(Refusal::Failed(problem)),
@@ -157,15 +157,15 @@ async fn answer(
     }
 }
 
-/// Rights may have been taken away while the request waited.
+/// Rights may have been revoked while the request waited.
 async fn authorise_again<S>(door: &Door, asked: &Asked, unrun: Unrun<S>) -> Result<Unrun<S>, Refusal> {
     let (parts, content) = unrun.request.into_parts();
     asked::authorise(door, &parts, &asked.scope).await?;
     Ok(Unrun { request: http::Request::from_parts(parts, content), ..unrun })
 }
 
-/// What a record says to a request; `None`: it runs, or may be run. What was asked is compared before anything else is
-/// told.
+/// The answer from a record; `None`: the request runs, or may be run. Compares the requests before it reveals anything
+/// else.
 pub(crate) async fn found(
     door: &Door,
     asked: &Asked,
@@ -177,7 +177,7 @@ pub(crate) async fn found(
     let problem = |reason| Err(Problem::new(reason).about(asked.operation));
     match &record.standing {
         Standing::Running { .. } => Ok(None),
-        // Where it may be taken over, the next request does that.
+        // If it may be taken over, the next request does that.
         Standing::Unknown { .. } if asked.route.policy.mode.takeover() == Takeover::Allowed => Ok(None),
         Standing::Unknown { .. } => Err(outcome_unknown(asked)),
         Standing::Expired { .. } => problem(Reason::ResultExpired),
@@ -185,7 +185,7 @@ pub(crate) async fn found(
     }
 }
 
-/// Begun, and nobody knows what came of it. Where the work goes on by itself, asking again is how to find out.
+/// It began, and its outcome is unknown. If the work goes on by itself, a retry can find out.
 pub(crate) fn outcome_unknown(asked: &Asked) -> Problem {
     let problem = Problem::new(Reason::OutcomeUnknown).about(asked.operation);
     match asked.route.policy.mode {
@@ -196,7 +196,7 @@ pub(crate) fn outcome_unknown(asked: &Asked) -> Problem {
     }
 }
 
-/// The stored answer, to one who may see it and has not asked for too many.
+/// The stored answer, if the caller may see it and its budget allows it.
 async fn replay(
     door: &Door,
     asked: &Asked,
@@ -242,7 +242,7 @@ async fn replay(
     let mut answer = Answer::decode(&answer).ok_or_else(damaged)?;
     let last_modified = last_modified(record.first_at, Timestamp::now()).ok_or_else(damaged)?;
     let Kept::Body(body) = answer.body else {
-        // A server error is no answer that is kept; it stands for an outcome that nobody knows.
+        // A server error is never a stored answer; it stands for an unknown outcome.
         return Err(if answer.status.is_server_error() {
             outcome_unknown(asked)
         } else {
@@ -263,7 +263,7 @@ async fn replay(
     Ok(response)
 }
 
-/// RFC 9110: to the second, and not later than the answer's own date. `None`: it lies before there are dates.
+/// RFC 9110: in seconds, and not later than the answer's own date. `None`: it is before the first valid date.
 fn last_modified(first_at: Timestamp, now: Timestamp) -> Option<HeaderValue> {
     let text = DateTimePrinter::new().timestamp_to_rfc9110_string(&first_at.min(now)).ok()?;
     Some(HeaderValue::try_from(text).expect("a date is ASCII"))
@@ -283,8 +283,7 @@ fn conflict(door: &Door, asked: &Asked) -> Problem {
     }
 }
 
-/// Whether the key was made longer ago than records are kept: where there is no record of it, it cannot be told any more
-/// whether it was used.
+/// Whether the key is older than all records are kept: without a record, it is unknown whether it was used.
 pub(crate) fn is_stale(door: &Door, asked: &Asked) -> bool {
     let keep = asked.route.policy.keep;
     let minted_at = asked.key.minted_at().filter(|_| door.refuse_stale_keys);
@@ -292,8 +291,8 @@ pub(crate) fn is_stale(door: &Door, asked: &Asked) -> bool {
     minted_at.is_some_and(|at| kept_until(at) < Timestamp::now())
 }
 
-/// Refuses a stale key without a record. A record that is there now may be gone when it is claimed, so what is granted is
-/// asked again.
+/// Refuses a stale key without a record. A record that exists now may be gone at the claim, so this is checked again
+/// after a grant.
 async fn refuse_stale(door: &Door, asked: &Asked) -> Result<(), Problem> {
     if !is_stale(door, asked) {
         return Ok(());

@@ -1,8 +1,8 @@
-//! The memory of operations: one trait, and what each implementation of it promises.
+//! The [`Store`] trait: durable memory of operations, and its implementations.
 //!
-//! Every verb is atomic and durable when it returns, and reads no clock but the store's own. What it finds and leaves
-//! stands in one table, in [`rule`](crate::rule). Memory and SQLite call the rule; PostgreSQL and Redis say the same in
-//! their own language, and the suite in [`conformance`](crate::conformance) holds all of them to the table.
+//! Every verb is atomic and durable when it returns, and reads no clock but the store's own. One table has the results:
+//! [`rule`](crate::rule). Memory and SQLite call the rule; PostgreSQL and Redis implement it in their own language, and
+//! the suite in [`conformance`](crate::conformance) checks all of them against the table.
 
 mod clock;
 mod memory;
@@ -37,30 +37,25 @@ pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// Why a store did not answer.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// It cannot be reached, or it is busy. Offer the same again after a pause.
+    /// It is unreachable or busy. Retry after a pause.
     #[error("the idempotency store cannot be reached: {0}")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// A record was not written by us, or was damaged. Refuse this operation, tell a person.
+    /// A record is damaged or foreign. Refuse this operation, tell a person.
     #[error("the idempotency record of {operation} is damaged: {what}")]
-    Corrupt {
-        /// Which record.
-        operation: OperationId,
-        /// What is wrong with it.
-        what: Cow<'static, str>,
-    },
-    /// The handler ended the transaction that it shares with its record by itself: what it did may be there or not, and no
-    /// longer goes together with its end. Record that this is not known.
+    Corrupt { operation: OperationId, what: Cow<'static, str> },
+    /// The handler ended the transaction that it shares with its record by itself: its changes may exist or not,
+    /// separately from its end. Record an unknown outcome.
     #[error("what the handler did is not tied to its record: {0}")]
     Detached(&'static str),
-    /// The database refused to commit what the handler did, as a deferred constraint does: nothing of it is there, and done
-    /// again it would be refused again. Record that.
+    /// The database refused to commit the handler's changes, as a deferred constraint does: none of them exist, and a
+    /// retry would be refused again. Record that.
     #[error("the database refused to commit what the handler did: {0}")]
     Refused(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// What the handler did was rolled back before its end, by what it did itself: a statement failed and was passed over, it
-    /// took too long, or it panicked. Tell the caller that it failed.
+    /// The handler's changes were rolled back before its end, by its own fault: it ignored a failed statement, it took
+    /// too long, or it panicked. Tell the caller that it failed.
     #[error("what the handler did was rolled back: {0}")]
     Undone(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// It was set up for something else.
+    /// The store is not usable in this setup.
     #[error("the idempotency store does not fit: {0}")]
     Unfit(String),
 }
@@ -80,21 +75,19 @@ pub enum Scrubbed {
 /// What was done by one sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Answers that were removed.
     pub answers: u64,
-    /// Records that were removed.
     pub records: u64,
-    /// Operations whose lease had run out, and whose outcome is unknown since this sweep.
+    /// Operations whose lease had run out; their outcome is unknown since this sweep.
     pub lapsed: Vec<OperationId>,
 }
 
 impl Swept {
-    /// How many records it was about.
+    /// The number of records in it.
     pub fn count(&self) -> u64 {
         self.answers + self.records + self.lapsed.len() as u64
     }
 
-    /// Counts what another part of the same sweep did.
+    /// Adds the result of another part of the same sweep.
     #[cfg(any(feature = "redis", feature = "sqlite"))]
     pub(crate) fn add(&mut self, other: Self) {
         self.answers += other.answers;
@@ -102,7 +95,7 @@ impl Swept {
         self.lapsed.extend(other.lapsed);
     }
 
-    /// Counts what [`rule::sweep`](crate::rule::sweep) leaves of a record.
+    /// Counts the change of [`rule::sweep`](crate::rule::sweep) to a record.
     pub(crate) fn note(&mut self, operation: OperationId, write: &Write) {
         match write {
             Write::Nothing => {}
@@ -113,19 +106,19 @@ impl Swept {
     }
 }
 
-/// Where operations are remembered.
+/// Remembers operations.
 pub trait Store: Send + Sync + 'static {
     /// Its name in metrics and logs.
     fn name(&self) -> &'static str;
 
-    /// Notes under which secret this store is used, the first time; says afterwards whether it is the same. Two
-    /// instances with different secrets would not see each other's records.
+    /// Records the secret's check value the first time; later returns whether it is the same. Two instances with
+    /// different secrets would not see each other's records.
     fn agree(&self, check: [u8; 16]) -> Pending<'_, Result<bool, StoreError>>;
 
-    /// Grants the operation, or tells how it stands.
+    /// Grants the operation, or returns its record.
     fn claim<'a>(&'a self, claim: &'a Claim) -> Pending<'a, Result<Claimed, StoreError>>;
 
-    /// Makes the lease last `lease_for` from now.
+    /// Renews the lease to last `lease_for` from now.
     fn renew(
         &self,
         operation: OperationId,
@@ -139,11 +132,11 @@ pub trait Store: Send + Sync + 'static {
     /// Forgets the operation: nothing was done.
     fn release(&self, operation: OperationId, epoch: Epoch) -> Pending<'_, Result<Holding, StoreError>>;
 
-    /// How the operation stands, without claiming it. A record past its retention is not there.
+    /// The operation's record, without claiming it. An expired record does not exist.
     fn look(&self, operation: OperationId) -> Pending<'_, Result<Option<Record>, StoreError>>;
 
-    /// How the operation stands, where the store can tell at once, in the caller's own time. `None`: it is not there, or
-    /// the store has to be asked. What is told was true during the call.
+    /// The operation's record, if the store can read it at once, without waiting. `None`: it does not exist, or the
+    /// store must be asked. The result was true during the call.
     fn glance(&self, _operation: OperationId) -> Option<Record> {
         None
     }
@@ -162,15 +155,15 @@ pub trait Store: Send + Sync + 'static {
     /// records in all; what was done is told, also where the rest could not be.
     fn sweep(&self, records_max: u32, keep: Keep) -> Pending<'_, Result<Swept, StoreError>>;
 
-    /// The operations whose outcome is unknown, at most so many, those first that have been for longest. Records past
-    /// their retention are not there, damaged ones are logged and left out.
+    /// The operations with an unknown outcome, at most `limit`, the oldest first. Expired records are left out; damaged
+    /// ones are logged and left out.
     fn unknown(&self, limit: u32) -> Pending<'_, Result<Vec<(OperationId, Record)>, StoreError>>;
 
     /// Ends when the record may have changed. A hint: it may come for nothing, and it may not come at all.
     fn changed(&self, operation: OperationId) -> Pending<'static, ()>;
 
-    /// Begins the transaction in which the handler works and the record is completed, and puts what the handler needs
-    /// of it into `extensions`. `None`: this store has no transaction to share.
+    /// Begins the transaction that the handler shares with its record, and puts the handler's part into `extensions`.
+    /// `None`: this store has no transaction to share.
     fn begin<'a>(
         &'a self,
         operation: OperationId,
@@ -178,15 +171,15 @@ pub trait Store: Send + Sync + 'static {
         extensions: &'a mut Extensions,
     ) -> Pending<'a, Result<Option<Box<dyn Transaction>>, StoreError>>;
 
-    /// Whether [`begin`](Self::begin) gives a transaction.
+    /// Whether [`begin`](Self::begin) returns a transaction.
     fn shares_transactions(&self) -> bool;
 }
 
 /// A transaction that a handler shares with its record. Dropped, it is rolled back.
 pub trait Transaction: Send {
-    /// Commits what the handler did together with the end of its record, or neither: `Lost` rolls back.
+    /// Commits the handler's changes together with the end of its record, or neither: `Lost` rolls back.
     fn complete(self: Box<Self>, completion: Completion) -> Pending<'static, Result<Holding, StoreError>>;
 
-    /// Undoes what the handler did, or says that it may be there all the same.
+    /// Rolls back the handler's changes, or reports that they may exist all the same.
     fn roll_back(self: Box<Self>) -> Pending<'static, Result<(), StoreError>>;
 }

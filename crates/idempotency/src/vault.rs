@@ -1,15 +1,14 @@
-//! What is stored in place of what must not be seen: keyed hashes in place of keys and fingerprints, sealed bytes in
-//! place of answers.
+//! Hashes and encryption: keyed hashes in place of keys and fingerprints, encrypted bytes in place of answers.
 //!
-//! One secret keys the hashes, by realm; without it neither a key can be found in an operation's id nor a guessed body in a
-//! request's tag. Each use of the secret has a label of its own, and everything hashed is counted, so that no two uses
-//! and no two splittings of the same bytes give one hash.
+//! One secret keys the hashes, by realm; without it neither a key can be found in an operation's id nor a guessed body
+//! in a request's tag. Each use of the secret has a label of its own, and all parts are length-prefixed, so that no two
+//! uses and no two splits of the same bytes give one hash.
 //!
-//! Answers are sealed with AES-256-GCM when data keys are configured. The key of a record is drawn from its tenant's
-//! data key, its operation and its epoch, so one key seals one answer; who, what and under which grant are bound to it,
-//! so a row that is copied to another record does not open. Without data keys the answer stays readable, and is bound
-//! in the same way by a keyed hash. Such an answer still opens after encryption was switched on: nobody without the
-//! secret can make one.
+//! Answers are encrypted with AES-256-GCM when data keys are configured. The key of a record is derived from its
+//! tenant's data key, its operation and its epoch, so one key encrypts one answer. Scope, request and grant are bound
+//! to it, so a row that is copied to another record does not decrypt. Without data keys the answer stays readable, and
+//! is bound in the same way by a keyed hash. Such an answer still opens after encryption was switched on: nobody
+//! without the secret can forge one.
 
 mod keys;
 
@@ -38,13 +37,13 @@ const BINDING_BYTES: usize = 16;
 const NONCE_BYTES: usize = 12;
 const KEY_ID_BYTES: usize = 8;
 
-/// Why an answer could not be sealed.
+/// Why an answer could not be encrypted.
 #[derive(Debug, thiserror::Error)]
 pub enum SealError {
-    /// The tenant has no data key: it was erased. Keep that there was an answer, and nothing of it; see `Vault::bind`.
+    /// The tenant has no data key: it was erased. Store only that there was an answer; see `Vault::bind`.
     #[error("the tenant has no data key, so its answer cannot be kept")]
     NoKey,
-    /// What brings the data keys panicked.
+    /// The program's [`DataKeys`] panicked.
     #[error("what brings the data keys panicked, so the answer cannot be kept")]
     Panicked,
     /// The system gave no random bytes.
@@ -52,36 +51,34 @@ pub enum SealError {
     Random(#[source] getrandom::Error),
 }
 
-/// Why a sealed answer could not be opened.
+/// Why an encrypted answer could not be decrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum OpenError {
-    /// Its data key is not there: no keys are configured, the key was retired, or the tenant was erased.
+    /// Its data key is missing: no keys are configured, the key was retired, or the tenant was erased.
     #[error("the data key of the stored answer is not there: it was retired, erased or is not configured")]
     NoKey,
-    /// What brings the data keys panicked. The answer is still there.
+    /// The program's [`DataKeys`] panicked. The answer still exists.
     #[error("what brings the data keys panicked, so the stored answer cannot be opened now")]
     Panicked,
-    /// It was not sealed by us for this record, or was damaged.
+    /// It was not encrypted by us for this record, or was damaged.
     #[error("the stored answer is damaged or belongs to another record")]
     Damaged,
 }
 
-/// What an answer belongs to. It opens as part of this and of nothing else.
+/// The identity of an answer. It decrypts with the same identity only.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sealing<'a> {
-    /// Whose data key.
+    /// The tenant of the data key.
     pub(crate) tenant: &'a str,
-    /// Who may see it.
     pub(crate) scope: ScopeTag,
     pub(crate) operation: OperationId,
-    /// What was asked.
     pub(crate) request: RequestTag,
-    /// Under which grant it was made.
+    /// The grant that made it.
     pub(crate) epoch: Epoch,
 }
 
 impl Sealing<'_> {
-    /// Counted, so that no other sealing gives the same bytes.
+    /// Length-prefixed, so that no other identity has the same bytes.
     fn bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(8 + self.tenant.len() + 16 + 16 + 32 + 8);
         out.extend((self.tenant.len() as u64).to_be_bytes());
@@ -102,11 +99,11 @@ impl Sealing<'_> {
     }
 }
 
-/// The secret and the data keys of a layer, and all that is done with them.
+/// The secret and the data keys of a layer, and their use.
 pub(crate) struct Vault {
-    /// Keyed with the secret of the realm, ready to be cloned.
+    /// Keyed with the secret of the realm, to be cloned.
     mac: Hmac<Sha256>,
-    /// Equal for equal secrets, whatever the realm.
+    /// Equal for equal secrets, in every realm.
     check: [u8; 16],
     keys: Option<Arc<dyn DataKeys>>,
 }
@@ -118,8 +115,8 @@ impl fmt::Debug for Vault {
 }
 
 impl Vault {
-    /// Each realm has a secret of its own, drawn from the one that all who share a store have: whatever is hashed for one of
-    /// them is nothing to the others. Without a realm it is that secret itself.
+    /// Each realm has a secret of its own, derived from the shared one: hashes of one realm mean nothing in another.
+    /// Without a realm it is the shared secret itself.
     pub(crate) fn new(secret: &Secret, realm: &str, keys: Option<Arc<dyn DataKeys>>) -> Self {
         let shared = mac(secret.as_bytes());
         let check = half(finish(shared.clone(), "check", &[]));
@@ -130,11 +127,10 @@ impl Vault {
         Self { mac, check, keys }
     }
 
-    /// The operation that this key names, for this caller on this route.
+    /// The operation of this key, for this caller on this route.
     ///
-    /// A key of version 7 lends it the time at which it was made, which is no secret: what is claimed at the same time
-    /// then lies together in a store's index, and a claim costs no more because more is stored. Of the rest, 74 bits
-    /// are hash.
+    /// A key of version 7 contributes its time, which is no secret: operations claimed at the same time are then close
+    /// together in a store's index, and a claim costs no more because more is stored. Of the rest, 74 bits are hash.
     pub(crate) fn operation(&self, scope: &Scope, method: &Method, template: &str, key: Uuid) -> OperationId {
         let parts: [&[u8]; 5] = [
             scope.tenant.as_bytes(),
@@ -150,22 +146,22 @@ impl Vault {
         OperationId::from_hash(id)
     }
 
-    /// Who the caller is, without saying it.
+    /// The caller's tag, which hides its identity.
     pub(crate) fn scope(&self, scope: &Scope) -> ScopeTag {
         ScopeTag(half(self.keyed("scope", &[scope.tenant.as_bytes(), scope.principal.as_bytes()])))
     }
 
-    /// What was asked, without saying it. The same request gives another tag in another operation.
+    /// The request's tag, which hides its content. The same request has another tag in another operation.
     pub(crate) fn request(&self, operation: OperationId, fingerprint: &Fingerprint) -> RequestTag {
         RequestTag(self.keyed("request", &[operation.as_bytes(), fingerprint.as_bytes()]))
     }
 
-    /// Equal for equal secrets, and tells nothing else.
+    /// Equal for equal secrets, and reveals nothing else.
     pub(crate) fn check(&self) -> [u8; 16] {
         self.check
     }
 
-    /// Makes an answer fit to be stored: sealed where there are data keys.
+    /// Prepares an answer for storing: encrypted if there are data keys.
     pub(crate) fn seal(&self, sealing: &Sealing<'_>, answer: &[u8]) -> Result<Bytes, SealError> {
         let Some(keys) = &self.keys else { return Ok(self.bind(sealing, answer)) };
         let newest = unless_panicking(|| keys.newest(sealing.tenant)).ok_or(SealError::Panicked)?;
@@ -190,8 +186,8 @@ impl Vault {
         Ok(out.into())
     }
 
-    /// Readable for whoever reads the store, and tied to what it belongs to. Fit also for an erased tenant, as long as
-    /// the answer holds nothing of it: that there was one, and its status.
+    /// Readable in the store, but bound to its identity. Also used for an erased tenant, if the answer has none of its
+    /// data: only that there was one, and its status.
     pub(crate) fn bind(&self, sealing: &Sealing<'_>, answer: &[u8]) -> Bytes {
         let mut out = Vec::with_capacity(1 + BINDING_BYTES + answer.len());
         out.push(PLAIN);
@@ -200,7 +196,7 @@ impl Vault {
         out.into()
     }
 
-    /// The answer that was sealed for exactly this.
+    /// The answer that was stored with exactly this identity.
     pub(crate) fn open(&self, sealing: &Sealing<'_>, stored: &Bytes) -> Result<Bytes, OpenError> {
         match stored.first() {
             Some(&PLAIN) => self.open_plain(sealing, stored),
@@ -248,12 +244,12 @@ impl Vault {
     }
 }
 
-/// What the program's own part says, or `None` where it panicked: that spoils nothing of the operation.
+/// The result of the program's own code, or `None` if it panicked, which does not affect the operation.
 fn unless_panicking<T>(ask: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(ask)).ok()
 }
 
-/// What the cipher authenticates beside the answer.
+/// The cipher's associated data.
 fn associated(id: KeyId, sealing: &Sealing<'_>) -> Vec<u8> {
     let mut out = sealing.bytes();
     out.push(SEALED);

@@ -1,4 +1,4 @@
-//! Waiting for the first request to end, wherever it runs: woken by the store, and asking it now and then as well.
+//! Waits for the end of the first request on any instance: notified by the store, and polling now and then as well.
 
 use crate::asked::{Asked, random};
 use crate::door::{Door, store_problem};
@@ -8,23 +8,23 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-/// How soon, and later how rarely, the store is asked whether anything changed.
+/// The pause between polls: the first and the longest.
 const ASK_AFTER: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
-/// The longest time that a caller is told to wait before it comes again.
+/// The longest `Retry-After`.
 const RETRY_AFTER_MAX: Duration = Duration::from_mins(1);
 
-/// How a wait ended.
+/// The result of a wait.
 pub(crate) enum Waited {
     /// The first request has an end, or its lease ran out.
     Changed,
-    /// It ended, and nothing of it was done.
+    /// The first request ended and did nothing.
     NotApplied,
-    /// It still runs, and patience is over; or all places that its caller may wait in are taken.
+    /// It still runs, and the wait timed out; or the caller has used its share of places.
     InVain,
 }
 
-/// Waits until the operation no longer runs, or until patience is over. Who waits for one that did nothing is told so, and
-/// does not run it in its place: otherwise each of those who wait would, one after the other.
+/// Waits until the operation no longer runs, or until the timeout. A request that waited for one that did nothing gets
+/// 409, and does not run in its place: otherwise all waiters would run, one after the other.
 pub(crate) async fn for_change(
     door: &Door,
     asked: &Asked,
@@ -36,7 +36,7 @@ pub(crate) async fn for_change(
     let began = Instant::now();
     let mut ask_after = ASK_AFTER.0;
     let waited = loop {
-        // Hung up before looking, so that what changes in between is heard.
+        // Listen before looking, so that a change in between is noticed.
         let changed = door.store.changed(operation);
         match door.store.look(operation).await.map_err(|error| store_problem(&error))? {
             Some(record) if record.standing.is_running() => {}
@@ -56,12 +56,12 @@ pub(crate) async fn for_change(
     Ok(waited)
 }
 
-/// What one is told who waited in vain: to come again after about as long as such a request takes, each at another time.
+/// The 409 after a wait timed out: retry after about the duration of such a request, with jitter.
 pub(crate) fn in_progress(asked: &Asked) -> Problem {
     Problem::new(Reason::InProgress).about(asked.operation).retry_after(spread(asked))
 }
 
-/// What one is told who waited for a request that did nothing.
+/// The 409 after waiting for a request that did nothing.
 pub(crate) fn not_applied(asked: &Asked) -> Problem {
     Problem::new(Reason::NotApplied).about(asked.operation).retry_after(spread(asked))
 }

@@ -1,10 +1,10 @@
-//! What a step with an effect is told about its call.
+//! The context of a step with an effect: the execution and the key of its call.
 
 use perdura_engine::{EffectKey, ExecutionId};
 use perdura_runtime::StepCall;
 use std::fmt;
 
-/// Who calls a step, and under which key.
+/// The execution that calls a step, and the key of the call.
 ///
 /// A step that takes it as its first argument has an effect outside of this process. A step that does not take it
 /// promises to have none.
@@ -40,7 +40,7 @@ impl Context {
         }
     }
 
-    /// One for a test that calls a step as the plain function that it is.
+    /// A context for a test that calls a step as a plain function.
     ///
     /// ```
     /// let context = perdura::Context::for_tests("key-1");
@@ -55,8 +55,8 @@ impl Context {
         }
     }
 
-    /// The key to send along: a UUID. It is on disk before the step is called, and every repetition of the call has
-    /// the same one, in this process or in the next.
+    /// The key to send along: a UUID. It is on disk before the step is called, and every repetition of the call has the
+    /// same key, in this process or in the next.
     ///
     /// ```
     /// # use perdura::Context;
@@ -81,7 +81,7 @@ impl Context {
         &self.readable_key
     }
 
-    /// Which execution calls.
+    /// The execution that calls.
     ///
     /// ```
     /// # use perdura::Context;
@@ -92,7 +92,7 @@ impl Context {
         self.execution
     }
 
-    /// Which visit to which step: `send_email#1`.
+    /// The step and its visit: `send_email#1`.
     ///
     /// ```
     /// assert_eq!(perdura::Context::for_tests("key-1").step(), "test#1");

@@ -1,10 +1,10 @@
-//! Why something was not done, sorted by what the caller does next.
+//! Errors of this crate, sorted by the caller's next action.
 
 use perdura_engine::ExecutionId;
 use perdura_runtime::InputError;
 use perdura_store::{CommitError, Failure, FailureKind};
 
-/// Why nothing was opened or deployed.
+/// Why opening or deploying failed.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -19,17 +19,17 @@ use perdura_store::{CommitError, Failure, FailureKind};
 /// ```
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// Mend the program: a workflow or a step is not what it should be. All mistakes are told at once.
+    /// Correct the program: a workflow or a step is invalid. The text lists all mistakes.
     #[error("{0}")]
     Program(String),
     /// Another process has this folder open. End it, or use another folder.
     #[error("{0}")]
     Held(String),
-    /// Not now: the disk is full or failed. Try again when it is mended.
+    /// Not now: the disk is full or failed. Try again when that is fixed.
     #[error("{0}")]
     Unavailable(String),
-    /// What is in the folder cannot be used: it is damaged, read-only, or made by a newer perdura. A person has to
-    /// see to it; `perdura check` says more.
+    /// The data in the folder is unusable: damaged, read-only, or made by a newer perdura. A person must look at it;
+    /// `perdura check` says more.
     #[error("{0}")]
     Data(String),
 }
@@ -54,7 +54,7 @@ impl From<CommitError> for SetupError {
     }
 }
 
-/// Why nothing was started.
+/// Why a start failed.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -69,28 +69,28 @@ impl From<CommitError> for SetupError {
 /// ```
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Mend the program: this workflow was not given to `open` or `deploy`, or not in this form.
+    /// Correct the program: this workflow was not given to `open` or `deploy`, or not in this form.
     #[error("{0}")]
     NotDeployed(String),
-    /// Choose another name for the execution: this cannot be one.
+    /// Choose another name for the execution: this one is not allowed.
     #[error("{0}")]
     Name(String),
-    /// Mend the input: it cannot be written as JSON, or is too large.
+    /// Correct the input: it cannot be written as JSON, or is too large.
     #[error("the input cannot be taken: {0}")]
     Input(String),
-    /// The name stands for another input. Choose another name, or look at the one that has it.
+    /// The name belongs to an execution with another input. Choose another name, or look at that execution.
     #[error("an execution of this name has another input: {execution}")]
     Taken {
-        /// The one that has it.
+        /// The execution with this name.
         execution: ExecutionId,
     },
-    /// Start it again later, with the same name: whether it began is not known, and the name keeps it from beginning
-    /// twice.
+    /// Start it again later, with the same name: it is unknown whether the execution began, and the name keeps it from
+    /// beginning twice.
     #[error("{0}")]
     Unavailable(String),
 }
 
-/// Why an execution gave no output.
+/// Why an execution has no output.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -108,15 +108,15 @@ pub enum StartError {
 /// ```
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// A step failed for good. Mend the cause, then [`redrive`](crate::Run::redrive).
+    /// A step failed for good. Fix the cause, then [`redrive`](crate::Run::redrive).
     #[error("{error}: {cause}")]
     Failed {
         /// The error's name.
         error: String,
-        /// What it says.
+        /// The error's text.
         cause: String,
     },
-    /// Somebody stopped it.
+    /// Somebody stopped the execution.
     #[error("it was stopped: {error}: {cause}")]
     Stopped {
         /// Why, as a name.
@@ -124,18 +124,18 @@ pub enum RunError {
         /// Why, as a sentence.
         cause: String,
     },
-    /// It took longer than its definition allows.
+    /// The execution took longer than its definition allows.
     #[error("it took too long")]
     TimedOut,
-    /// It ended well, but its output is not of this type: mend the program, and ask again.
+    /// The execution succeeded, but its output is not of this type: correct the program, and ask again.
     #[error("the output is of another type: {0}")]
     Output(String),
-    /// How it ended could not be asked.
+    /// Its end could not be read.
     #[error(transparent)]
     Ask(#[from] AskError),
 }
 
-/// Why an execution could not be seen or steered.
+/// Why an execution could not be read or changed.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -147,16 +147,16 @@ pub enum RunError {
 /// ```
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AskError {
-    /// There is no such execution, or it is gone by now.
+    /// There is no such execution, or it was deleted.
     #[error("there is no such execution")]
     Unknown,
-    /// It changed nothing, for this reason: it has ended already, or nobody waits for that call.
+    /// The request changed nothing, for this reason: the execution has ended already, or the call no longer waits.
     #[error("nothing was changed: {0}")]
     Ignored(String),
     /// Ask again later.
     #[error("{0}")]
     Unavailable(String),
-    /// What is stored of it cannot be used. It was set aside, the others go on; `perdura check` says more.
+    /// Its stored data is unusable. It was set aside, and the others continue; `perdura check` says more.
     #[error("{0}")]
     Broken(String),
 }

@@ -1,9 +1,9 @@
 //! Durable workflows inside a Rust program.
 //!
-//! A workflow is a list of async functions. Before each is called, that it will be, with what, and under which key, is
-//! on disk; when it has ended, so is its output. A program that is killed in the middle and started again goes on where
-//! it was. A step that has ended is not run again; a step that was under way is called again *under the same key*, so
-//! that a receiver that knows keys does the thing once.
+//! A workflow is a list of async functions. Before each call, the call with its input and its key is on disk; when it
+//! has ended, so is its output. If the program is killed in the middle and started again, it continues where it was. A
+//! step that has ended does not run again. A step that was under way is called again *under the same key*, so that a
+//! receiver that knows keys does the work once.
 //!
 //! # A first workflow
 //!
@@ -106,9 +106,9 @@
 //!
 //! # One step, one effect
 //!
-//! A step with two effects that is interrupted between them has done one, and nobody knows which. So each effect is a
-//! step of its own, or all of them are one call to a receiver that takes them as a batch under one key. There are no
-//! checkpoints inside of a step. `docs/effects.md` in the repository tells the whole of it.
+//! If a step with two effects is interrupted between them, it has done one, and nobody knows which. So make each effect
+//! a step of its own, or make all of them one call to a receiver that takes them as a batch under one key. There are no
+//! checkpoints inside of a step. `docs/effects.md` in the repository explains the reasons.
 //!
 //! # When a step fails
 //!
@@ -130,8 +130,8 @@
 //!
 //! # Where steps run
 //!
-//! On the tokio runtime in which the data was opened. Deciding and writing have threads of their own, so a step that
-//! blocks holds up other steps, and nothing else; what blocks for long belongs into `tokio::task::spawn_blocking`.
+//! Steps run on the tokio runtime in which the data was opened. Deciding and writing have threads of their own, so a
+//! step that blocks delays only other steps. Put work that blocks for long into `tokio::task::spawn_blocking`.
 //!
 //! # Beside other crates that link SQLite
 //!

@@ -1,4 +1,4 @@
-//! Executions as their stored Turns tell them.
+//! Reads executions from their stored Turns: identity, history, ledger, and the call under a key.
 
 use crate::errors::AskError;
 use crate::json;
@@ -9,10 +9,10 @@ use perdura_store::record::TurnBody;
 use perdura_store::{LedgerRow, Reader};
 use std::collections::BTreeMap;
 
-/// How many bytes of Turns are read at once.
+/// How many bytes of Turns to read at once.
 const PAGE_BYTES: usize = 1 << 20;
 
-/// Who an execution is, as its first Turn says.
+/// The identity of an execution, from its first Turn.
 pub(crate) fn identity(reader: &mut dyn Reader, id: ExecutionId) -> Result<Identity, AskError> {
     let first = reader.turns(id, 1, 1)?.into_iter().next().ok_or(AskError::Unknown)?;
     let broken = |what: String| AskError::Broken(format!("{id} cannot be read: {what}"));
@@ -21,7 +21,7 @@ pub(crate) fn identity(reader: &mut dyn Reader, id: ExecutionId) -> Result<Ident
     Ok(begun.identity)
 }
 
-/// The events of the Turns from this one on.
+/// The events from this Turn on.
 pub(crate) fn history(reader: &mut dyn Reader, id: ExecutionId, from: u64) -> Result<History, AskError> {
     let identity = identity(reader, id)?;
     let mut events = Vec::new();
@@ -36,7 +36,7 @@ pub(crate) fn history(reader: &mut dyn Reader, id: ExecutionId, from: u64) -> Re
     Ok(History { events, next })
 }
 
-/// Reads one page of Turns; the number of the one after it.
+/// Reads one page of Turns; returns the number of the next Turn.
 fn page(
     reader: &mut dyn Reader,
     id: ExecutionId,
@@ -64,7 +64,7 @@ fn all(reader: &mut dyn Reader, id: ExecutionId, mut see: impl FnMut(&Turn)) -> 
     Ok(())
 }
 
-/// All calls that an execution ever made, in the order in which they were first made.
+/// All calls of an execution, in the order in which they were first made.
 pub(crate) fn ledger(reader: &mut dyn Reader, id: ExecutionId) -> Result<Vec<Entry>, AskError> {
     let mut calls = Calls::default();
     all(reader, id, |turn| calls.turn(id, turn))?;
@@ -98,8 +98,8 @@ fn marks(turn: &Turn) -> impl Iterator<Item = (StrandId, &EffectKey, perdura_eng
     })
 }
 
-/// Who waits, or waited, for the call under this key. Where it is held, the attempt that is held is meant: a second copy of
-/// what is said must not count for the next.
+/// The step and attempt of the call under this key. If the call is held, this is the held attempt: a second copy of the
+/// verdict must not count for the next one.
 pub(crate) fn caller(reader: &mut dyn Reader, id: ExecutionId, readable: &str) -> Result<By, AskError> {
     let folded = perdura_runtime::fold(reader, id).map_err(|why| match why {
         Unreadable::Damaged(damage) => AskError::Broken(format!("{id} cannot be read: {damage}")),

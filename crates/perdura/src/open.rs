@@ -1,4 +1,4 @@
-//! Opening: what the program can do is told first, then what ran goes on.
+//! Opening: the program registers its workflows and steps first, then running executions continue.
 
 use crate::errors::SetupError;
 use crate::perdura::{Known, Perdura, deploy};
@@ -21,10 +21,10 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-/// A [`Perdura`] that is being opened: workflows and steps are named first, and `.await` opens it.
+/// A [`Perdura`] that is being opened: name workflows and steps first, then `.await` opens it.
 ///
-/// That order matters. What was under way when the last process ended goes on at once, so its functions have to be
-/// there already.
+/// The order matters. Executions that ran when the last process ended continue at once, so their functions must be
+/// registered already.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -48,7 +48,7 @@ pub struct Opening {
     elsewhere: Option<Box<dyn Performer>>,
 }
 
-/// Where it is kept.
+/// Where the data is.
 pub(crate) enum Storage {
     Folder(PathBuf),
     Memory,
@@ -59,7 +59,7 @@ impl Opening {
         Self { storage, workflows: Vec::new(), steps: Vec::new(), elsewhere: None }
     }
 
-    /// With this workflow and, if it is a list, its steps.
+    /// Adds this workflow and, if it is a list, its steps.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -76,9 +76,8 @@ impl Opening {
         self
     }
 
-    /// With a step for definitions, which call it as `arn:perdura:step:::NAME`; see
-    /// [`Workflow::from_definition`]. Retries and timeouts stand in the definition; what holds when an outcome is
-    /// unknown stands here.
+    /// Adds a step for definitions, which call it as `arn:perdura:step:::NAME`; see [`Workflow::from_definition`].
+    /// Retries and timeouts are in the definition; the policy for unknown outcomes is set here.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -93,7 +92,7 @@ impl Opening {
         self
     }
 
-    /// With somebody who performs what is not a step of this program: functions, HTTP, activities. Without, such a
+    /// Adds a performer for tasks that are not steps of this program: functions, HTTP, activities. Without it, such a
     /// task fails with `States.Runtime`.
     ///
     /// ```
@@ -147,7 +146,7 @@ impl fmt::Debug for Opening {
     }
 }
 
-/// Opens the store, and opens it again after it failed. What is in memory is the same each time.
+/// Opens the store, also again after it failed. Data in memory is the same each time.
 fn opener(storage: Storage) -> Opener {
     match storage {
         Storage::Folder(folder) => Box::new(move || {
@@ -160,7 +159,7 @@ fn opener(storage: Storage) -> Opener {
     }
 }
 
-/// A step ends with the [`Perdura`] that called it: once that is closed nobody takes the answer, and the next one
+/// A step ends with the [`Perdura`] that called it: once that is closed nobody takes the answer, and the next process
 /// makes the call again.
 fn register(steps: Steps, name: &str, parts: Parts, closed: watch::Receiver<bool>) -> Steps {
     let Parts { function, policy, has_effect, .. } = parts;
@@ -171,7 +170,7 @@ fn register(steps: Steps, name: &str, parts: Parts, closed: watch::Receiver<bool
             let result = tokio::select! {
                 biased;
                 result = performed => result,
-                // Whether it was closed or dropped makes no difference.
+                // Closed and dropped mean the same here.
                 _ = closed.wait_for(|closed| *closed) => {
                     Err(crate::StepError::uncertain("Perdura.Interrupted", "perdura was closed"))
                 }
@@ -181,14 +180,14 @@ fn register(steps: Steps, name: &str, parts: Parts, closed: watch::Receiver<bool
     })
 }
 
-/// All that was named, found to be right.
+/// All workflows and steps, checked.
 pub(crate) struct Plan {
     steps: BTreeMap<String, Parts>,
     machines: Vec<(Arc<str>, Arc<str>, Machine)>,
 }
 
 impl Plan {
-    /// Or all that is wrong.
+    /// Returns the plan, or all of its mistakes.
     fn of(workflows: Vec<(Arc<str>, Body)>, named: Vec<(String, Parts)>) -> Result<Self, Vec<String>> {
         let mut problems = Vec::new();
         let mut steps = BTreeMap::new();
@@ -233,7 +232,7 @@ impl Plan {
     }
 }
 
-/// Reads a definition whose steps are all there.
+/// Parses a definition, and checks that all of its steps are registered.
 pub(crate) fn machine(
     name: &str,
     definition: &Arc<str>,
@@ -263,7 +262,7 @@ pub(crate) fn machine(
 }
 
 impl Known {
-    /// Whether a workflow is the one that was deployed under its name.
+    /// Whether this is the definition that was deployed under its name.
     pub(crate) fn is(&self, definition: &str) -> bool {
         &*self.definition == definition
     }

@@ -20,16 +20,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// The most rows of a list.
+/// The longest list.
 const ROWS_MAX: u32 = 1_000;
-/// How many executions are taken away at once.
+/// How many executions one sweep deletes at once.
 const SLICE: u32 = 64;
 
 /// An engine that runs in this program, with its data.
 ///
-/// Clones are handles on the same engine. When the last is dropped it is closed, without waiting for steps; better
-/// is [`close`](Perdura::close). Either way nothing is lost: what was under way goes on when the folder is opened
-/// again.
+/// Clones are handles on the same engine. When the last is dropped it is closed, without waiting for steps;
+/// [`close`](Perdura::close) is better. Either way nothing is lost: executions under way continue when the folder is
+/// opened again.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -54,14 +54,14 @@ pub struct Perdura {
 struct Inner {
     door: Door,
     taken_up: usize,
-    /// Gone when it is closed.
+    /// `None` once it is closed.
     runtime: Mutex<Option<Runtime>>,
     known: Mutex<BTreeMap<Arc<str>, Known>>,
     steps: BTreeSet<Arc<str>>,
     closed: watch::Sender<bool>,
 }
 
-/// A workflow that is deployed.
+/// A deployed workflow.
 #[derive(Clone)]
 pub(crate) struct Known {
     pub(crate) definition: Arc<str>,
@@ -88,7 +88,7 @@ fn payload(value: &impl Serialize, bytes_max: usize) -> Result<Payload, String> 
     Payload::from_text(text).map_err(|error| error.to_string())
 }
 
-/// Keeps a definition. It waits for the disk.
+/// Stores a definition. It waits for the disk.
 pub(crate) fn deploy(
     door: &Door,
     name: Arc<str>,
@@ -109,7 +109,8 @@ pub(crate) fn deploy(
 }
 
 impl Perdura {
-    /// Opens the data in this folder, which is made if it is not there. One process at a time has it open.
+    /// Opens the data in this folder, and creates the folder if it does not exist. One process at a time can have it
+    /// open.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -133,7 +134,7 @@ impl Perdura {
         Opening::at(Storage::Folder(folder.as_ref().to_owned()))
     }
 
-    /// The same engine with its data in memory: for tests of workflows. Nothing is kept.
+    /// The same engine with its data in memory, for tests of workflows. It keeps nothing.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -163,7 +164,7 @@ impl Perdura {
         Self { inner: Arc::new(inner) }
     }
 
-    /// How many executions were under way when the data was opened, and go on.
+    /// How many executions were under way when the data was opened, and continue.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -175,8 +176,8 @@ impl Perdura {
         self.inner.taken_up
     }
 
-    /// Why nothing can be written at the moment, a full disk for instance; `None`: all is well. The engine tries
-    /// again by itself.
+    /// Why nothing can be written at the moment, a full disk for instance; `None`: all is well. The engine retries by
+    /// itself.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -188,7 +189,7 @@ impl Perdura {
         self.inner.door.trouble()
     }
 
-    /// Deploys a workflow later than at opening. Its steps must have been registered then.
+    /// Deploys a workflow after opening. Its steps must have been registered at opening.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -223,9 +224,9 @@ impl Perdura {
 
     /// Starts an execution under a name. When it returns, the start is on disk.
     ///
-    /// The name makes it safe to start twice: with the same input it is the same execution, also when that has ended
-    /// long ago; with another input it is refused. So name an execution after what it is about, such as the number of
-    /// the claim, and start it again whenever in doubt.
+    /// The name makes it safe to start twice: with the same input it is the same execution, even if that ended long
+    /// ago; with another input the start is refused. So name an execution after its subject, such as the number of the
+    /// claim, and start it again whenever in doubt.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -277,7 +278,7 @@ impl Perdura {
         }
     }
 
-    /// The name is taken: by the same start, if that had the same input.
+    /// The name is taken: by the same start, if that execution had the same input.
     async fn same<O>(&self, execution: ExecutionId, input: Payload) -> Result<Run<O>, StartError> {
         let door = self.inner.door.clone();
         let identity = threads::run(move || door.read(|reader| Ok(look::identity(reader, execution)))).await;
@@ -306,7 +307,7 @@ impl Perdura {
         Ok(known)
     }
 
-    /// The execution of this name, if there is one.
+    /// The execution with this name, if there is one.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -334,7 +335,7 @@ impl Perdura {
         Ok(found.map(|id| Run::new(door.clone(), id, false)))
     }
 
-    /// The execution with this id, as a list or a log has it.
+    /// The execution with this id, from a list or a log.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -391,8 +392,8 @@ impl Perdura {
         Ok(listed.await?)
     }
 
-    /// Calls of which nobody knows whether they were made, the oldest first: what is held, and what was given up in
-    /// doubt; at most 1,000. [`Run::resolve`] ends a hold.
+    /// Calls with an unknown outcome, the oldest first: held calls, and calls that were given up in doubt; at most
+    /// 1,000. [`Run::resolve`] ends a hold.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -409,10 +410,10 @@ impl Perdura {
         Ok(rows.into_iter().map(Entry::from).collect())
     }
 
-    /// Takes away what ended longer ago than this, histories and names included; how many executions went. Nothing
-    /// goes by itself, and the very last stays until something is written after it.
+    /// Deletes executions that ended longer ago than this, with histories and names; returns how many. Nothing is
+    /// deleted automatically, and the very last execution stays until something is written after it.
     ///
-    /// A name that is gone starts a new execution with new keys. So keep ended ones for as long as the same start may
+    /// A deleted name starts a new execution with new keys. So keep ended executions for as long as the same start may
     /// come again.
     ///
     /// ```
@@ -436,7 +437,7 @@ impl Perdura {
         }
     }
 
-    /// Takes nothing new, begins no step, waits this long for those under way, keeps what came of them, and ends. Steps
+    /// Accepts nothing new, begins no step, waits this long for steps under way, records their results, and ends. Steps
     /// that take longer are dropped, and called again under the same key when the data is opened next.
     ///
     /// ```

@@ -1,4 +1,4 @@
-//! One execution: wait for its output, look at it, steer it.
+//! One execution: wait for its output, read it, change it.
 
 use crate::errors::{AskError, RunError};
 use crate::json;
@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
 
-/// An execution that was started, whose output is an `O`.
+/// A started execution with an output of type `O`.
 ///
 /// `.await` waits for its output. Dropping it changes nothing: the execution goes on.
 ///
@@ -37,12 +37,12 @@ pub struct Run<O> {
     door: Door,
     id: ExecutionId,
     is_new: bool,
-    /// Its end, as it was asked for with the start, until somebody waits for it.
+    /// The end that was requested with the start, until somebody awaits it.
     ending: Mutex<Option<Awaited>>,
     output: PhantomData<fn() -> O>,
 }
 
-/// An end that is waited for.
+/// A future of the end.
 pub(crate) type Awaited = Pin<Box<dyn Future<Output = Result<Ending, InputError>> + Send>>;
 
 impl<O> Run<O> {
@@ -50,12 +50,12 @@ impl<O> Run<O> {
         Self { door, id, is_new, ending: Mutex::default(), output: PhantomData }
     }
 
-    /// Whoever starts it asks for its end at once: an execution that has ended meanwhile need not be read again.
+    /// The start requests the end at once, so that the end of an execution that ended meanwhile need not be read again.
     pub(crate) fn awaiting(self, ending: Awaited) -> Self {
         Self { ending: Mutex::new(Some(ending)), ..self }
     }
 
-    /// Its id, which finds it again: [`Perdura::execution`](crate::Perdura::execution).
+    /// The execution's id, which finds it again: [`Perdura::execution`](crate::Perdura::execution).
     ///
     /// ```
     /// # fn show<O>(run: &perdura::Run<O>) {
@@ -66,7 +66,7 @@ impl<O> Run<O> {
         self.id
     }
 
-    /// Whether this start began it; otherwise it was there already.
+    /// Whether this start began the execution; otherwise it existed already.
     ///
     /// ```
     /// # fn show<O>(run: &perdura::Run<O>) {
@@ -77,7 +77,7 @@ impl<O> Run<O> {
         self.is_new
     }
 
-    /// Whether it runs, and how it ended.
+    /// The execution's status.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -102,8 +102,8 @@ impl<O> Run<O> {
         Ok(row.status)
     }
 
-    /// What happened in it, from this Turn on, as Step Functions would tell it: 1 is the beginning, and
-    /// [`History::next`] says where to go on.
+    /// The events of the execution from this Turn on, in the form of Step Functions: 1 is the beginning, and
+    /// [`History::next`] says where to continue.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -122,7 +122,7 @@ impl<O> Run<O> {
         self.read(move |reader| look::history(reader, id, from)).await
     }
 
-    /// What it did under which key, in the order in which the calls were first made.
+    /// The calls of the execution with their keys, in the order in which they were first made.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -141,7 +141,7 @@ impl<O> Run<O> {
         self.read(move |reader| look::ledger(reader, id)).await
     }
 
-    /// Ends it. A step under way is dropped; what it has done is done.
+    /// Stops the execution. A step under way is dropped; its effect is not undone.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -158,8 +158,8 @@ impl<O> Run<O> {
         self.give(Input::Stop { fault: Fault::new(error, cause) }).await
     }
 
-    /// Goes on with one that failed, from the step that failed. A call that was refused gets a new key, one that is in
-    /// doubt keeps it.
+    /// Continues a failed execution from the step that failed. A refused call gets a new key, a call in doubt keeps its
+    /// key.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -184,8 +184,8 @@ impl<O> Run<O> {
         self.give(Input::Redrive).await
     }
 
-    /// Says how a call went that is held, by the key for people that [`ledger`](Self::ledger) and
-    /// [`uncertain`](crate::Perdura::uncertain) show. The reason is kept with it.
+    /// Says how a held call went, by the readable key that [`ledger`](Self::ledger) and
+    /// [`uncertain`](crate::Perdura::uncertain) show. The reason is recorded with it.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -239,9 +239,10 @@ impl<O> Run<O> {
 }
 
 impl<O: DeserializeOwned> Run<O> {
-    /// Waits for its end; its output, if it ended well. It may be asked again, and by several.
+    /// Waits for the end, and returns the output if the execution succeeded. Several callers may ask, any number of
+    /// times.
     ///
-    /// It waits as long as it takes: a step that is held waits for a person.
+    /// It waits as long as it takes: a held step waits for a person.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -258,7 +259,7 @@ impl<O: DeserializeOwned> Run<O> {
         let ending = match asked {
             Some(asked) => match asked.await {
                 Ok(ending) if ending.status == Status::Succeeded => Ok(ending),
-                // It may have been redriven since: what holds now is asked for again.
+                // It may have been redriven since: ask for the current end.
                 Ok(_) | Err(_) => self.door.ending(self.id).await,
             },
             None => self.door.ending(self.id).await,

@@ -1,4 +1,4 @@
-//! A step: an async function over serde types, its name, and what holds when it fails.
+//! A step: an async function over serde types, its name, and its policy for failures.
 
 use crate::context::Context;
 use crate::json;
@@ -18,12 +18,12 @@ use std::time::Duration;
 pub(crate) type Performed = Pin<Box<dyn Future<Output = Result<Payload, StepError>> + Send>>;
 pub(crate) type Function = Arc<dyn Fn(StepCall) -> Performed + Send + Sync>;
 
-/// A step's input is not what its function takes: the data is of another time than the program.
+/// A step's input does not fit its function: the data is from another version of the program.
 const INPUT: &str = "Perdura.InputMismatch";
 /// A step's output cannot be written as JSON.
 const OUTPUT: &str = "Perdura.OutputMismatch";
 
-/// What can be a step of a [`Workflow`](crate::Workflow): a function, a closure, or a [`Step`] made of one.
+/// Anything that can be a step of a [`Workflow`](crate::Workflow): a function, a closure, or a [`Step`] made of one.
 ///
 /// | Function | Is for |
 /// |---|---|
@@ -47,7 +47,7 @@ const OUTPUT: &str = "Perdura.OutputMismatch";
     note = "a step is `async fn(I) -> Result<O, E>` or `async fn(Context, I) -> Result<O, E>`, with `I` and `O` serde types and `E` an error"
 )]
 pub trait IntoStep<I, M> {
-    /// What the step gives.
+    /// The type of the step's output.
     type Output;
 
     /// Makes it a step.
@@ -69,7 +69,7 @@ pub enum Plain {}
 /// Marks a function of context and input.
 #[derive(Debug)]
 pub enum WithContext {}
-/// Marks a step that is one already.
+/// Marks a value that is a step already.
 #[derive(Debug)]
 pub enum Prepared {}
 
@@ -89,7 +89,7 @@ where
             let function = function.clone();
             Box::pin(async move { write(&function(read(&call)?).await.map_err(Into::into)?) })
         };
-        // What has no effect may be repeated at any time.
+        // A step without an effect may be repeated at any time.
         let policy = Policy { key_memory_ms: i64::MAX, ..Policy::default() };
         Step::of(short_name::<F>(), Arc::new(performed), policy, false)
     }
@@ -145,7 +145,7 @@ fn short_name<F>() -> Option<String> {
     Some(name).filter(|name| is_word(name)).map(str::to_owned)
 }
 
-/// A function with a name and with what holds when it fails.
+/// A function with a name and a policy for failures.
 ///
 /// ```
 /// use perdura::{Context, Retry, Step, StepError, Workflow};
@@ -200,8 +200,7 @@ impl<I, O> Step<I, O> {
         function.into_step()
     }
 
-    /// A step of a function that needs something of the program, a client or a pool, as its first argument. It is
-    /// cloned for each call.
+    /// A step of a function whose first argument is a client or a pool of the program, which is cloned for each call.
     ///
     /// ```
     /// use perdura::{Context, Step, StepError, Workflow};
@@ -234,8 +233,7 @@ impl<I, O> Step<I, O> {
         step
     }
 
-    /// Another name. A closure needs one; and a function may be renamed while its step keeps the name under which it
-    /// is on record.
+    /// Sets another name. A closure needs one, and a step whose function was renamed keeps its recorded name by it.
     ///
     /// ```
     /// # use perdura::Step;
@@ -247,7 +245,7 @@ impl<I, O> Step<I, O> {
         self
     }
 
-    /// How often, and when, it is tried again after an error; without this, not at all, and the execution fails.
+    /// How often, and when, the step is retried after an error; without this, never, and the execution fails.
     ///
     /// ```
     /// # use perdura::{Retry, Step};
@@ -260,8 +258,8 @@ impl<I, O> Step<I, O> {
         self
     }
 
-    /// How long an attempt may take; in whole seconds, rounded up. An attempt that takes longer is dropped, and may
-    /// have had its effect.
+    /// How long an attempt may take, in whole seconds, rounded up. A longer attempt is dropped, and may have had its
+    /// effect.
     ///
     /// ```
     /// # use perdura::Step;
@@ -274,7 +272,7 @@ impl<I, O> Step<I, O> {
         self
     }
 
-    /// The receiver knows no keys: where nobody knows whether the effect happened, it is not repeated, and the step
+    /// The receiver knows no keys: if it is unknown whether the effect happened, the call is not repeated, and the step
     /// waits until a person [resolves](crate::Run::resolve) it.
     ///
     /// ```
@@ -289,8 +287,8 @@ impl<I, O> Step<I, O> {
         self
     }
 
-    /// How long the receiver remembers a key; a day if nothing is said. A call is not repeated later than that: the
-    /// step is held instead.
+    /// How long the receiver remembers a key; a day by default. A call is not repeated later than that: the step is
+    /// held instead.
     ///
     /// ```
     /// # use perdura::{Context, Step};
@@ -311,10 +309,10 @@ impl<I, O> fmt::Debug for Step<I, O> {
     }
 }
 
-/// When a step is tried again: after any error, a number of times, with growing pauses.
+/// When to retry a step: after any error, a number of times, with growing pauses.
 ///
-/// Without more, the first pause is a second and each is twice the one before. It becomes the `Retry` of the step's
-/// state, so the pauses are durable: a process that ends meanwhile is followed by one that waits for the rest.
+/// By default the first pause is a second and each next one twice as long. It becomes the `Retry` of the step's state,
+/// so the pauses are durable: if the process ends meanwhile, the next one waits for the rest.
 ///
 /// ```
 /// use perdura::Retry;
@@ -332,7 +330,7 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// So many times after the first attempt.
+    /// This many retries after the first attempt.
     ///
     /// ```
     /// let three_attempts = perdura::Retry::times(2);
@@ -354,7 +352,7 @@ impl Retry {
         self
     }
 
-    /// By how much each pause is longer than the one before; 1 keeps them equal.
+    /// The factor between one pause and the next; 1 keeps them equal.
     ///
     /// ```
     /// # use perdura::Retry;

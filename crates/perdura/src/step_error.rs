@@ -1,20 +1,20 @@
-//! A step that did not succeed, and what that says about its effect.
+//! The error of a step, and whether its effect may have happened.
 
 use perdura_engine::{Certainty, Fault};
 use std::error::Error;
 use std::fmt;
 
-/// The longest name of an error and the longest cause, in characters, as Step Functions has them.
+/// The longest name of an error and the longest cause, in characters, as in Step Functions.
 const NAME_MAX: usize = 256;
 const CAUSE_MAX: usize = 32_768;
 
-/// The name of an error that was given none.
+/// The name of an error without a name.
 const UNNAMED: &str = "States.TaskFailed";
 
 /// Why a step did not succeed.
 ///
-/// What matters most about a failure is whether the effect may have happened all the same, because that decides under
-/// which key a retry goes out.
+/// The important part of a failure is whether the effect may have happened all the same, because that decides the key
+/// of a retry.
 ///
 /// | Made by | In a step with a [`Context`](crate::Context) | In a step without |
 /// |---|---|---|
@@ -24,7 +24,7 @@ const UNNAMED: &str = "States.TaskFailed";
 /// | a panic, a timeout, a lost process | it may be done; a retry has the same key | the same; repeating is harmless |
 ///
 /// `?` says nothing about the effect: the connection may have been lost before the request or before the answer. So
-/// nothing is concluded from it. A step that knows better says so:
+/// perdura concludes nothing from it. A step that knows better says so:
 ///
 /// ```
 /// use perdura::{Context, StepError};
@@ -54,7 +54,7 @@ pub struct StepError {
 impl StepError {
     /// The effect certainly did not happen: the receiver said no, or was never asked. A retry gets a new key.
     ///
-    /// The name is what `Retry` and `Catch` of a definition match.
+    /// `Retry` and `Catch` of a definition match this name.
     ///
     /// ```
     /// let error = perdura::StepError::refused("Invalid", "a claim has an amount");
@@ -75,8 +75,8 @@ impl StepError {
         Self::new(name.into(), cause.into(), Some(Certainty::Ambiguous))
     }
 
-    /// An error that `?` does not take, because it is no [`Error`]: a text, or that of a crate which keeps errors of all
-    /// kinds in one type. Like `?`, it says nothing about the effect.
+    /// An error that `?` does not take, because it is no [`Error`]: a text, or the error of a crate with one type for
+    /// all kinds. Like `?`, it says nothing about the effect.
     ///
     /// ```
     /// # use perdura::StepError;
@@ -95,7 +95,7 @@ impl StepError {
         Self { name, cause, said }
     }
 
-    /// Its name; `States.TaskFailed` where it came by `?`.
+    /// The error's name; `States.TaskFailed` if it came by `?`.
     ///
     /// ```
     /// # use perdura::StepError;
@@ -106,7 +106,7 @@ impl StepError {
         &self.name
     }
 
-    /// Its cause, for people: the text of the error and of its sources.
+    /// The error's cause, for people: the text of the error and of its sources.
     ///
     /// ```
     /// # use perdura::StepError;
@@ -117,7 +117,7 @@ impl StepError {
         &self.cause
     }
 
-    /// As the runtime takes it. Where nobody said what became of the effect, it depends on whether there is one.
+    /// The runtime's form. If the step did not say whether the effect happened, that depends on whether it has one.
     pub(crate) fn into_runtime(self, has_effect: bool) -> perdura_runtime::StepError {
         let unsaid = if has_effect { Certainty::Ambiguous } else { Certainty::Refused };
         perdura_runtime::StepError {
@@ -139,7 +139,7 @@ impl fmt::Display for StepError {
     }
 }
 
-/// `?` in a step. It is not an [`Error`] itself, because then this could not be.
+/// Makes `?` work in a step. `StepError` itself is not an [`Error`], because then this could not be.
 impl<E: Error> From<E> for StepError {
     fn from(error: E) -> Self {
         let mut cause = error.to_string();

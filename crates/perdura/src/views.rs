@@ -1,11 +1,11 @@
-//! What lists, ledgers and histories show.
+//! The entries of lists, ledgers and histories.
 
 use perdura_engine::{ExecutionId, LedgerStatus, Status, Timestamp};
 use perdura_store::{LedgerRow, MachineId, Summary};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Which executions a list shows.
+/// A filter for a list of executions.
 ///
 /// ```
 /// use perdura::{Query, Status};
@@ -19,9 +19,9 @@ pub struct Query {
     pub workflow: Option<String>,
     /// With this status only.
     pub status: Option<Status>,
-    /// The page after the one that ended with this.
+    /// The page after the one that ended with this entry.
     pub after: Option<Listed>,
-    /// How many; at most 1,000.
+    /// The number of entries; at most 1,000.
     pub most: u32,
 }
 
@@ -41,16 +41,11 @@ impl Default for Query {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listed {
-    /// Its id.
     pub execution: ExecutionId,
-    /// Its workflow's name.
     pub workflow: Arc<str>,
     pub name: Arc<str>,
-    /// Whether it runs, and how it ended.
     pub status: Status,
-    /// When it began.
     pub started_at: Timestamp,
-    /// When it ended.
     pub ended_at: Option<Timestamp>,
 }
 
@@ -58,7 +53,7 @@ impl Listed {
     pub(crate) fn of(row: Summary, names: &BTreeMap<MachineId, Arc<str>>) -> Self {
         Self {
             execution: row.execution,
-            // A machine is never taken away, but one that was deployed between two reads is not in the list yet.
+            // A machine is never removed, but one that was deployed between two reads is not in the list yet.
             workflow: names.get(&row.machine).cloned().unwrap_or_else(|| "?".into()),
             name: row.name.unwrap_or_else(|| row.execution.to_string().into()),
             status: row.status,
@@ -68,7 +63,7 @@ impl Listed {
     }
 }
 
-/// What is known of a call.
+/// The record of a call.
 ///
 /// ```
 /// fn tell(entry: &perdura::Entry) {
@@ -77,19 +72,19 @@ impl Listed {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The key for people: execution, step and round.
+    /// The readable key: execution, step and round.
     pub key: Arc<str>,
     /// The key that the receiver saw.
     pub wire_key: String,
-    /// Whose call it is.
+    /// The execution that made the call.
     pub execution: ExecutionId,
-    /// Which visit to which step.
+    /// The step and its visit.
     pub step: Arc<str>,
-    /// How often it was definitely refused before, counted from 1.
+    /// The round: it grows by one with each definite refusal, from 1.
     pub round: u32,
-    /// Whether it is on its way, done, certainly not done, or in doubt.
+    /// Whether the call is under way, done, certainly not done, or in doubt.
     pub status: LedgerStatus,
-    /// When it was first made.
+    /// When the call was first made.
     pub started_at: Timestamp,
 }
 
@@ -107,7 +102,7 @@ impl From<LedgerRow> for Entry {
     }
 }
 
-/// A part of what happened in an execution.
+/// A part of the events of an execution.
 ///
 /// ```
 /// fn tell(history: &perdura::History) {
@@ -124,7 +119,7 @@ pub struct History {
     pub next: Option<u64>,
 }
 
-/// How a held call went, as somebody found out.
+/// How a held call went, as a person found out.
 ///
 /// ```
 /// use perdura::Verdict;
@@ -140,7 +135,7 @@ pub enum Verdict {
     Failed {
         /// The error's name.
         error: String,
-        /// What happened.
+        /// The error's text.
         cause: String,
     },
     /// Make it again, under the same key.

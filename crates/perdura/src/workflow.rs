@@ -8,9 +8,9 @@ use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// What is done, from an input of type `I` to an output of type `O`.
+/// Steps from an input of type `I` to an output of type `O`.
 ///
-/// A list of steps is checked by the compiler: what a step gives is what the next one takes.
+/// The compiler checks a list of steps: the output of a step is the input of the next.
 ///
 /// ```
 /// use perdura::Workflow;
@@ -48,23 +48,22 @@ use std::time::Duration;
 ///
 /// # A changed list
 ///
-/// The list is kept as a definition with a revision. Another list under the same name makes a new revision when it is
-/// [opened](crate::Perdura::open); executions that are under way keep theirs. So the functions that those still need
-/// stay registered, by [`Opening::step`](crate::Opening::step) under `WORKFLOW.STEP`, until they have ended. Where
-/// one is missing all the same:
+/// The list is stored as a definition with a revision. Another list under the same name makes a new revision when it is
+/// [opened](crate::Perdura::open); executions under way keep theirs. So keep the functions that those still need
+/// registered, by [`Opening::step`](crate::Opening::step) under `WORKFLOW.STEP`, until they have ended. If one is
+/// missing all the same:
 ///
 /// | The step | What follows |
 /// |---|---|
 /// | was being called when the process ended | it is held, because the call may have been made; with the function back, a person [resolves](crate::Run::resolve) it |
 /// | had not been called yet | the execution fails with `States.Runtime`; with the function back, [`redrive`](crate::Run::redrive) goes on from there |
 ///
-/// The data of executions under way was written by the functions of then. A type that gets a new field gives it a
-/// default (`#[serde(default)]`); a step that cannot read its input fails with `Perdura.InputMismatch`, before it was
-/// called.
+/// The functions of the old version wrote the data of executions under way. Give a new field of a type a default
+/// (`#[serde(default)]`); a step that cannot parse its input fails with `Perdura.InputMismatch`, before it is called.
 pub struct Workflow<I, O> {
     pub(crate) name: Arc<str>,
     pub(crate) body: Body,
-    /// Made once: each start compares it with the one that is deployed.
+    /// Made once: each start compares it with the deployed one.
     definition: OnceLock<Arc<str>>,
     types: PhantomData<fn(I) -> O>,
 }
@@ -74,7 +73,7 @@ pub struct Workflow<I, O> {
 pub(crate) enum Body {
     List(Vec<Parts>),
     Definition(Arc<str>),
-    /// A step was added to a definition; opening it says so.
+    /// A step was added to a definition; opening reports that as a mistake.
     Mixed,
 }
 
@@ -93,9 +92,9 @@ impl<T> Workflow<T, T> {
 }
 
 impl<I, O> Workflow<I, O> {
-    /// A workflow that is written in the States Language, as JSON. Its tasks call steps as
-    /// `arn:perdura:step:::NAME`, under the names by which [`Opening::step`](crate::Opening::step) registered them.
-    /// The types say what its input and its output are; whether that is so shows when it runs.
+    /// A workflow in the States Language, as JSON. Its tasks call steps as `arn:perdura:step:::NAME`, under the names
+    /// by which [`Opening::step`](crate::Opening::step) registered them. The types describe its input and its output;
+    /// they are checked when it runs.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -121,7 +120,7 @@ impl<I, O> Workflow<I, O> {
         Self::of(name.into(), Body::Definition(definition.into()))
     }
 
-    /// One more step, named after its function. It takes what the one before it gives.
+    /// One more step, named after its function. Its input is the output of the step before.
     ///
     /// ```
     /// # use perdura::Workflow;
@@ -136,7 +135,7 @@ impl<I, O> Workflow<I, O> {
         self.with(step.into_step())
     }
 
-    /// One more step, under this name: for closures, and for functions that come twice.
+    /// One more step, under this name: for closures, and for a function that is used twice.
     ///
     /// ```
     /// # use perdura::{StepError, Workflow};
@@ -172,7 +171,7 @@ impl<I, O> Workflow<I, O> {
         &self.name
     }
 
-    /// It in the States Language: what is kept, and what `perdura validate` reads.
+    /// The workflow in the States Language, as it is stored and as `perdura validate` reads it.
     ///
     /// ```
     /// # use perdura::Workflow;
@@ -210,7 +209,7 @@ impl Body {
         }
     }
 
-    /// What is wrong with it before it is read.
+    /// The mistakes in the list, before it is parsed.
     pub(crate) fn problems(&self, workflow: &str) -> Vec<String> {
         let mut problems: Vec<String> = bad_name("workflow", workflow).into_iter().collect();
         match self {
@@ -243,12 +242,13 @@ impl Body {
     }
 }
 
-/// The name under which a step of a list is registered: two workflows may each have a `validate`.
+/// The name under which a step of a list is registered, with the workflow's name: two workflows may each have a
+/// `validate`.
 pub(crate) fn registered(workflow: &str, step: &Parts) -> String {
     format!("{workflow}.{}", step.name.as_deref().unwrap_or_default())
 }
 
-/// Why Step Functions would not take this name.
+/// Why Step Functions would refuse this name.
 pub(crate) fn bad_name(whose: &str, name: &str) -> Option<String> {
     if name.is_empty() || name.chars().count() > NAME_MAX {
         return Some(format!("the name of a {whose} has 1 to {NAME_MAX} characters, and {name:?} has not"));
@@ -293,7 +293,7 @@ fn retrier(retry: &Retry) -> Value {
     retrier
 }
 
-/// The States Language counts in whole seconds, from 1.
+/// The States Language has whole seconds, at least 1.
 fn whole_seconds(duration: Duration) -> u64 {
     (duration.as_secs() + u64::from(duration.subsec_nanos() > 0)).max(1)
 }

@@ -1,14 +1,14 @@
-//! The one form of a request that both sides sign.
+//! The canonical form of a request, which both sides sign.
 //!
-//! Two requests that mean the same must come out the same, whichever of their spellings went over the wire: names of
-//! headers in lower case, parameters in order, everything escaped that need not stand plain.
+//! Two requests with the same meaning must have the same form, however they were spelled on the wire: header names in
+//! lower case, parameters in order, every character escaped that may be escaped.
 
 use crate::sign::hex;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// The name of the scheme, at the head of what is signed.
+/// The name of the scheme, at the start of the signed text.
 pub(crate) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
 /// The parts of a request that are signed.
@@ -17,10 +17,10 @@ pub(crate) struct Canonical<'a> {
     pub(crate) method: &'a str,
     pub(crate) path: &'a str,
     pub(crate) query: &'a str,
-    /// By lower-case name; the values of one name are joined.
+    /// By lower-case name; several values of one name are joined.
     pub(crate) headers: &'a BTreeMap<String, String>,
     pub(crate) body_sha256: &'a str,
-    /// `s3` takes paths as they are; all others escape them once more.
+    /// `s3` signs paths as they are; all other services escape them once more.
     pub(crate) service: &'a str,
 }
 
@@ -30,7 +30,7 @@ impl Canonical<'_> {
         self.headers.keys().map(String::as_str).collect::<Vec<_>>().join(";")
     }
 
-    /// The SHA-256 of the whole, in hexadecimal.
+    /// The SHA-256 of the canonical request, in hexadecimal.
     pub(crate) fn sha256(&self) -> String {
         hex(&Sha256::digest(self.text()))
     }
@@ -52,8 +52,8 @@ impl Canonical<'_> {
     }
 }
 
-/// Headers under their lower-case names, with values as they are signed: without space around them, with one space
-/// where there were several, and those of one name joined in their order.
+/// Headers under their lower-case names, with values as they are signed: trimmed, with one space instead of several,
+/// and several values of one name joined in their order.
 pub(crate) fn headers<'a>(given: impl IntoIterator<Item = (&'a str, &'a str)>) -> BTreeMap<String, String> {
     let mut headers = BTreeMap::<String, String>::new();
     for (name, value) in given {
@@ -70,7 +70,7 @@ pub(crate) fn headers<'a>(given: impl IntoIterator<Item = (&'a str, &'a str)>) -
     headers
 }
 
-/// The parameters in the order of their names, then of their values, each as it is escaped.
+/// The parameters sorted by name, then by value, each in its escaped form.
 fn query(query: &str) -> String {
     let pairs = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -98,7 +98,7 @@ fn without_dots(path: &str) -> String {
     format!("/{}{}", segments.join("/"), if is_folder { "/" } else { "" })
 }
 
-/// Everything but letters, digits and `-_.~` as `%XX`; a slash too, unless it parts a path.
+/// Escapes all bytes except letters, digits and `-_.~` as `%XX`; a slash too, unless it separates parts of a path.
 pub fn escaped(bytes: impl AsRef<[u8]>, is_path: bool) -> String {
     let bytes = bytes.as_ref();
     let mut text = String::with_capacity(bytes.len());
@@ -112,7 +112,7 @@ pub fn escaped(bytes: impl AsRef<[u8]>, is_path: bool) -> String {
     text
 }
 
-/// The bytes that a text stands for. What only looks like an escape stays as it is.
+/// The bytes that a text encodes. Anything that only resembles an escape stays unchanged.
 fn unescaped(text: &str) -> Vec<u8> {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());

@@ -12,11 +12,11 @@ pub(crate) fn written(seconds: u64) -> String {
     at.unwrap_or(Timestamp::MAX).strftime(FORM).to_string()
 }
 
-/// The seconds of a time that is written so; `None`: it is no such time.
+/// The seconds of a time in this form; `None`: it is not a valid time.
 pub(crate) fn read(text: &str) -> Option<u64> {
     let at = DateTime::strptime(FORM, text).ok()?.to_zoned(TimeZone::UTC).ok()?;
     let seconds = u64::try_from(at.timestamp().as_second()).ok()?;
-    // What is read more leniently is another text when it is written again.
+    // A time that was parsed leniently formats differently, and is refused.
     (written(seconds) == text).then_some(seconds)
 }
 

@@ -1,21 +1,20 @@
-//! What is signed with, and never shown.
+//! Credentials: secrets that sign requests and are never printed.
 
 use serde::{Deserialize, Deserializer};
 use std::fmt;
 use zeroize::Zeroizing;
 
-/// A text that shows as `…` wherever it is printed, and is wiped from memory when dropped. It can be read from a file,
-/// and not be serialised.
+/// A text that prints as `…` everywhere, and is wiped from memory when dropped. It can be deserialised, but not
+/// serialised.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// Takes the text in.
     pub fn new(text: impl Into<String>) -> Self {
         Self(Zeroizing::new(text.into()))
     }
 
-    /// The text itself, for whoever sends it or signs with it.
+    /// The text itself, to send it or to sign with it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -33,12 +32,12 @@ impl<'de> Deserialize<'de> for Secret {
     }
 }
 
-/// Who signs.
+/// An access key with its secret.
 #[derive(Clone, Debug)]
 pub struct Credentials {
-    /// The public half.
+    /// The public half of the key pair.
     pub access_key_id: String,
-    /// The other half.
+    /// The secret half of the key pair.
     pub secret_access_key: Secret,
     /// For credentials that expire.
     pub session_token: Option<Secret>,

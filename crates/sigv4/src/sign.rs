@@ -1,4 +1,4 @@
-//! Signing: the headers that a request needs in addition.
+//! Signing: the headers to add to a request.
 
 use crate::canonical::{ALGORITHM, Canonical, headers};
 use crate::moment::written;
@@ -8,22 +8,22 @@ use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use zeroize::Zeroizing;
 
-/// A request that is to be signed.
+/// A request to sign.
 #[derive(Clone, Copy, Debug)]
 pub struct Signable<'a> {
     /// The verb, in upper case.
     pub method: &'a str,
     /// The path as it goes over the wire, escapes included.
     pub path: &'a str,
-    /// What follows the question mark, as it goes over the wire.
+    /// The text after the question mark, as it goes over the wire.
     pub query: &'a str,
-    /// The headers that are signed: `host`, and others that nobody on the way may change.
+    /// The headers to sign: `host`, and others that nobody on the way may change.
     pub headers: &'a [(&'a str, &'a str)],
     pub body: &'a [u8],
 }
 
 /// The headers to add to a request, `authorization` among them, with their names in lower case. `at` is the time, in
-/// seconds since 1970. S3 also wants the hash of the body in a header.
+/// seconds since 1970. S3 also requires the hash of the body in a header.
 pub fn sign(
     request: &Signable<'_>,
     credentials: &Credentials,

@@ -1,4 +1,4 @@
-//! Verifying: who signed a request, and whether it is the request that was signed.
+//! Verifying: which access key signed a request, and whether the request is unchanged since.
 
 use crate::canonical::{ALGORITHM, Canonical, headers};
 use crate::moment::read;
@@ -6,7 +6,7 @@ use crate::sign::{hex, signature};
 use crate::{Scope, Secret};
 use subtle::ConstantTimeEq;
 
-/// How far a signature's time may lie from ours, as AWS has it: 15 minutes.
+/// How far a signature's time may differ from ours, as on AWS: 15 minutes.
 pub const SKEW_SECONDS: u64 = 15 * 60;
 
 /// A request as it arrived.
@@ -16,42 +16,42 @@ pub struct Presented<'a> {
     pub method: &'a str,
     /// The path as it came over the wire, escapes included.
     pub path: &'a str,
-    /// What follows the question mark, as it came over the wire.
+    /// The text after the question mark, as it came over the wire.
     pub query: &'a str,
-    /// All headers, names in lower case; one that came twice stands here twice.
+    /// All headers, names in lower case; a header that came twice is here twice.
     pub headers: &'a [(&'a str, &'a str)],
     /// The SHA-256 of the body as it arrived; see [`crate::sha256`].
     pub body_sha256: &'a [u8; 32],
 }
 
-/// Who signed.
+/// The signer of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
     /// The public half of the credentials.
     pub access_key_id: String,
 }
 
-/// Why a request is not taken. What is said is said to somebody who is not known yet: nothing of a secret, nothing of
-/// the signature that would have been right.
+/// Why a request is refused. The messages go to unauthenticated clients: they contain nothing of a secret and nothing
+/// of the correct signature.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// It is not signed at all.
+    /// It has no signature.
     #[error("Missing Authentication Token")]
     Missing,
-    /// Something of the signature is not there, or cannot be read.
+    /// A part of the signature is missing, or cannot be parsed.
     #[error("Authorization header requires {0}")]
     Incomplete(&'static str),
-    /// Nobody has this access key.
+    /// The access key is unknown.
     #[error("The security token included in the request is invalid.")]
     UnknownKey,
-    /// It was signed too long ago, or will be.
+    /// Its signature is too old, or from the future.
     #[error("Signature {}: {signed} is not within {skew_seconds} seconds of {now}", if *.is_old { "expired" } else { "not yet current" })]
     Skewed {
-        /// When it was signed, as it says.
+        /// The time of the signature, as in the request.
         signed: String,
-        /// What time it is here.
+        /// The time of this machine.
         now: String,
-        /// How far the two may be apart.
+        /// The largest difference allowed.
         skew_seconds: u64,
         /// Whether it is too old; otherwise it is from the future.
         is_old: bool,
@@ -59,13 +59,13 @@ pub enum Refusal {
     /// It was signed for another region or service, or for another day.
     #[error("Credential should be scoped to {0}")]
     WrongScope(String),
-    /// The body is not the one that the headers tell of.
+    /// The body does not match the hash in the headers.
     #[error("The provided 'x-amz-content-sha256' header does not match what was computed.")]
     BodyMismatch,
     /// A header that could change what the request means is not signed.
     #[error("'{0}' must be a 'SignedHeader' in the AWS Authorization.")]
     Unsigned(String),
-    /// It is not the request that was signed, or not by whom it says.
+    /// The request was changed after signing, or was signed with another secret.
     #[error(
         "The request signature we calculated does not match the signature you provided. Check your AWS Secret Access \
          Key and signing method. Consult the service documentation for details."
@@ -74,7 +74,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The name that AWS's services have for it.
+    /// The code that AWS's services use for it.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Missing => "MissingAuthenticationTokenException",
@@ -89,7 +89,7 @@ impl Refusal {
     }
 }
 
-/// What `Authorization` says.
+/// The content of `Authorization`.
 struct Claim<'a> {
     access_key_id: &'a str,
     day: &'a str,
@@ -98,8 +98,8 @@ struct Claim<'a> {
     signature: &'a str,
 }
 
-/// Who signed this request, if it is as it was signed, for this scope, at about this time. `find_secret` gives the
-/// secret of an access key; `skew_seconds` is usually [`SKEW_SECONDS`].
+/// The signer of this request, if the request is unchanged since it was signed, for this scope, at about this time.
+/// `find_secret` gives the secret of an access key; `skew_seconds` is usually [`SKEW_SECONDS`].
 pub fn verify(
     request: &Presented<'_>,
     scope: Scope<'_>,
@@ -131,8 +131,8 @@ pub fn verify(
     }
 }
 
-/// Refuses what can be refused before the body is there: whoever names no access key of ours need not be listened to. It
-/// proves nothing yet; [`verify`] does.
+/// Refuses early, before the body has arrived, a request without one of our access keys. This proves nothing yet;
+/// [`verify`] does.
 pub fn admit(
     headers: &[(&str, &str)],
     scope: Scope<'_>,
@@ -143,7 +143,7 @@ pub fn admit(
     claimed(headers, scope, now, skew_seconds, find_secret).map(|_| ())
 }
 
-/// What the headers claim, when they say that it was signed, and the secret that it must have been signed with.
+/// The claim in the headers, if they say that the request is signed, and the secret that should have signed it.
 fn claimed<'a>(
     headers: &[(&'a str, &'a str)],
     scope: Scope<'_>,
@@ -168,17 +168,17 @@ fn claimed<'a>(
     Ok((claim, moment, secret))
 }
 
-/// The first header of this name.
+/// The first header with this name.
 fn header<'a>(headers: &[(&'a str, &'a str)], name: &str) -> Option<&'a str> {
     headers.iter().find(|(given, _)| *given == name).map(|(_, value)| *value)
 }
 
-/// Takes as long for a near miss as for a far one.
+/// Compares in constant time.
 fn same(a: &[u8], b: &[u8]) -> bool {
     a.ct_eq(b).into()
 }
 
-/// `host` and everything of Amazon's own can change what a request means, and must not be added on the way.
+/// `host` and all of Amazon's own headers can change the meaning of a request, and must not be added on the way.
 fn check_signed(headers: &[(&str, &str)], signed: &[&str]) -> Result<(), Refusal> {
     let must_be = |name: &str| name == "host" || name.starts_with("x-amz-");
     let unsigned = headers.iter().map(|(name, _)| *name).find(|name| must_be(name) && !signed.contains(name));
@@ -188,7 +188,7 @@ fn check_signed(headers: &[(&str, &str)], signed: &[&str]) -> Result<(), Refusal
     if !signed.contains(&"host") {
         return Err(Refusal::Unsigned("host".to_owned()));
     }
-    // A name without a header would sign that there is none; nobody does that on purpose.
+    // A signed name without a header would sign its absence; nobody does that on purpose.
     let absent = signed.iter().any(|name| headers.iter().all(|(given, _)| given != name));
     if absent { Err(Refusal::Mismatch) } else { Ok(()) }
 }
@@ -210,7 +210,7 @@ impl<'a> Claim<'a> {
         let credential = part("Credential", "'Credential' parameter.")?;
         let signed_headers = part("SignedHeaders", "'SignedHeaders' parameter.")?;
         let signature = part("Signature", "'Signature' parameter.")?;
-        // An access key may have slashes in it; what follows it may not.
+        // An access key may contain slashes; the parts after it may not.
         let mut scope = credential.rsplitn(5, '/');
         let mut next = || scope.next().filter(|part| !part.is_empty());
         let (Some("aws4_request"), Some(service), Some(region), Some(day), Some(access_key_id)) =

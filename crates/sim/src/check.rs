@@ -1,5 +1,5 @@
-//! What must hold after any run. Each promise is a function from what happened to complaints, so that it can be shown
-//! a run with a safeguard missing and be seen to object.
+//! The checkers. Each promise is a function from the evidence of a run to complaints. So a test can give it a run with
+//! a safeguard missing and see it object.
 
 mod audit;
 mod doubt;
@@ -32,15 +32,15 @@ pub use timers::timers;
 /// A promise that a run can break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Promise {
-    /// Every execution that was acknowledged is there and has come to its end.
+    /// Every acknowledged execution exists and has come to its end.
     NothingLost,
-    /// What a reply said is still so.
+    /// The content of every reply still holds.
     AcknowledgedIsDurable,
     /// A receiver that honours keys has applied each step once, and every time with the same bytes.
     AppliedOncePerKey,
-    /// A completed step is not called again, and nothing is called that is not on record.
+    /// A completed step is not called again, and every call is on record.
     CompletedNeverRunsAgain,
-    /// What is in doubt is not done under another key, and not called failed.
+    /// A step in doubt is not performed under another key, and not called failed.
     DoubtIsSticky,
     /// What may not be repeated is not, unless a person says so.
     HeldIsNotRepeated,
@@ -52,30 +52,28 @@ pub enum Promise {
     MapRunsEnd,
     /// No wait ends early, and none is lost.
     Timers,
-    /// When all is calm, whichever node is asked answers.
+    /// After the faults end, every node answers.
     AnsweredAnywhere,
-    /// Each change that a client was told of is on the audit once, and its chains hold.
+    /// Each change that a client was told of is on the audit once, and the chains verify.
     ToldOnTheAudit,
-    /// What is deterministic came out as without faults.
+    /// Deterministic executions end as without faults.
     SameAsWithoutFaults,
 }
 
-/// What a checker looks at.
+/// The data for a checker.
 pub struct Evidence<'a> {
     /// The run.
     pub(crate) sim: &'a Sim,
-    /// Everything that began.
     pub(crate) histories: Vec<History>,
-    /// The ledger's table.
     pub(crate) ledger: Vec<LedgerRow>,
     /// The store's own counts.
     pub(crate) stats: Stats,
-    /// Of children of a Map Run: their parent, and which of its items they are for.
+    /// For children of a Map Run: their parent, and their item.
     pub(crate) places: BTreeMap<ExecutionId, String>,
 }
 
 impl<'a> Evidence<'a> {
-    /// Of a run that is over.
+    /// Collects the evidence of a finished run.
     pub fn of(sim: &'a Sim) -> Self {
         let mut reader = sim.home.reader();
         let ledger = reader.ledger(&LedgerFilter::default(), u32::MAX).expect("what was written can be read");
@@ -91,7 +89,7 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// Every execution that began has ended and was not swept before, everybody was answered, and a new process finds
+/// Every execution that began has ended and was not swept before, every request was answered, and a new process finds
 /// nothing to do.
 pub fn nothing_lost(evidence: &Evidence<'_>) -> Vec<String> {
     let facts = &evidence.sim.facts;
@@ -141,7 +139,7 @@ pub fn answered_anywhere(evidence: &Evidence<'_>) -> Vec<String> {
     let mut complaints = Vec::new();
     for (number, request) in evidence.sim.requests.iter().enumerate() {
         let is_late = request.sent_at.is_some_and(|at| at >= calm_from);
-        // The end of an execution may be far.
+        // A watch may wait long for the end of its execution.
         let is_answered_at_once = !matches!(request.wish, Wish::Watch(_));
         if is_late && is_answered_at_once && request.sent > 1 {
             let (wish, sent) = (&request.wish, request.sent);
@@ -164,7 +162,7 @@ pub fn applied_once_per_key(evidence: &Evidence<'_>) -> Vec<String> {
         if !on_record.contains(key) {
             complaints.push(format!("{key} was called and is on no record"));
         }
-        // Whoever was told that nothing was done may do it under another key.
+        // A process that was told that nothing was done may use another key.
         if !receiver.belied.contains(key) {
             *steps.entry(step_place(key)).or_default() += kept.applied;
         }
@@ -206,8 +204,8 @@ fn each_task_to_one_worker(evidence: &Evidence<'_>) -> Vec<String> {
     complaints
 }
 
-/// Whoever has a name is alone with it until it is swept. Children have names that follow from their parents', so that a
-/// second one would be seen.
+/// No two executions have one name until it is swept. The names of children follow from their parents', so a second
+/// child would be noticed.
 fn each_name_once(evidence: &Evidence<'_>) -> Vec<String> {
     let disk = evidence.sim.disk.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut names: BTreeMap<(&str, &str), Vec<(i64, i64)>> = BTreeMap::new();
@@ -237,8 +235,8 @@ fn keys_of(history: &History) -> impl Iterator<Item = &EffectKey> {
     })
 }
 
-/// Nothing is put on record again after it was completed, and each call that left was put on record by the process
-/// that made it, before it left.
+/// No call is recorded again after it was completed, and every call that left was recorded before by the process that
+/// made it.
 pub fn completed_never_runs_again(evidence: &Evidence<'_>) -> Vec<String> {
     let mut complaints = Vec::new();
     let disk = evidence.sim.disk.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -1,20 +1,19 @@
-//! Those who ask: they start executions, watch, stop, redrive and answer by token, and ask again when nobody answers.
+//! Clients: they start executions, watch, stop, redrive and answer by token, and ask again without an answer.
 
 use perdura_engine::{ExecutionId, Input};
 use perdura_runtime::{Ending, InputError, Reply, StartError, Started, Taken};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Which request.
 pub(crate) type RequestId = usize;
 
-/// What is asked for.
+/// The content of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Wish {
     /// One of the planned starts.
     Start(usize),
-    /// Something for an execution.
+    /// An input for an execution.
     Input(ExecutionId, Input),
-    /// To hear of its end.
+    /// Waits for its end.
     Watch(ExecutionId),
 }
 
@@ -25,7 +24,7 @@ impl Wish {
     }
 }
 
-/// What was answered.
+/// The answer to a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Told {
     /// To a start.
@@ -36,10 +35,9 @@ pub(crate) enum Told {
     Ended(Result<Ending, InputError>),
 }
 
-/// A request and what came of it.
+/// A request and its answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
-    /// What is asked for.
     pub(crate) wish: Wish,
     /// The answer that counts.
     pub(crate) told: Option<Told>,
@@ -47,24 +45,24 @@ pub(crate) struct Request {
     pub(crate) sent: u32,
     /// When it was first sent.
     pub(crate) sent_at: Option<i64>,
-    /// Which planned start it is about.
+    /// The planned start that it belongs to.
     pub(crate) about: usize,
     /// A mark that its input leaves in the history.
     pub(crate) mark: Option<String>,
 }
 
-/// Answers that were given and not heard yet.
+/// Answers that were sent and not received yet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ears(Arc<Mutex<Vec<(RequestId, Told)>>>);
 
 impl Ears {
-    /// A reply that is heard.
+    /// A reply that is received here.
     pub(crate) fn reply<T: Send + 'static>(&self, request: RequestId, told: fn(T) -> Told) -> Reply<T> {
         let ears = self.clone();
         Reply::new(move |answer| ears.lock().push((request, told(answer))))
     }
 
-    /// What was said since.
+    /// Takes the new answers.
     pub(crate) fn hear(&self) -> Vec<(RequestId, Told)> {
         std::mem::take(&mut *self.lock())
     }
@@ -75,7 +73,7 @@ impl Ears {
 }
 
 impl Told {
-    /// Whether it says that nobody knows, or not now: then one asks again.
+    /// Whether the answer means "unknown" or "not now": then the client asks again.
     pub(crate) fn is_for_later(&self) -> bool {
         match self {
             Self::Started(Err(StartError::Unavailable(_)))

@@ -1,10 +1,10 @@
-//! Two clocks and the dice of the engine. True time only goes forward; the clock on the wall may be stepped, and each
-//! process counts its own steady time from what the wall said when it began.
+//! Two clocks and the random numbers of the engine. True time only goes forward; the wall clock may be stepped, and
+//! each process counts its own steady time from the wall clock at its start.
 
 use crate::dice::Dice;
 use perdura_engine::{Moment, Timestamp};
 
-/// When every simulation begins: 2026-01-01, noon.
+/// The beginning of every simulation: 2026-01-01, noon.
 const BEGINS_AT_MS: i64 = 1_767_268_800_000;
 
 /// Time for all processes of a simulation.
@@ -15,19 +15,18 @@ pub(crate) struct Clock {
     entropy: Dice,
 }
 
-/// How far a process's steady clock is ahead of true time; fixed when the process begins.
+/// The difference between a process's steady clock and true time; fixed when the process begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Steady(i64);
 
 impl Steady {
-    /// What this clock would have said at the beginning of the simulation.
+    /// The reading of this clock at the beginning of the simulation.
     pub(crate) fn at_zero(self) -> Timestamp {
         Timestamp(self.0)
     }
 }
 
 impl Clock {
-    /// At the beginning.
     pub(crate) fn new(seed: u64) -> Self {
         Self { now: 0, wall_ahead: 0, entropy: Dice::new(seed, "entropy") }
     }
@@ -37,22 +36,22 @@ impl Clock {
         self.now
     }
 
-    /// True time goes on.
+    /// Advances true time.
     pub(crate) fn advance_to(&mut self, now: i64) {
         self.now = self.now.max(now);
     }
 
-    /// Somebody sets the clock on the wall: so far ahead of true time.
+    /// Sets the wall clock so far ahead of true time.
     pub(crate) fn set_wall(&mut self, ahead_ms: i64) {
         self.wall_ahead = ahead_ms;
     }
 
-    /// What the wall says.
+    /// The reading of the wall clock.
     pub(crate) fn wall(&self) -> Timestamp {
         Timestamp(BEGINS_AT_MS + self.now + self.wall_ahead)
     }
 
-    /// A process that begins now takes its steady time from the wall.
+    /// The steady clock of a process that begins now, from the wall clock.
     pub(crate) fn boot(&self) -> Steady {
         Steady(BEGINS_AT_MS + self.wall_ahead)
     }
@@ -67,17 +66,17 @@ impl Clock {
         Timestamp(of.0 + self.now)
     }
 
-    /// How long until a process's steady clock says this.
+    /// How long until a process's steady clock shows this time.
     pub(crate) fn until_steady(&self, of: Steady, at: Timestamp) -> i64 {
         at.0.saturating_sub(self.steady(of).0)
     }
 
-    /// How long until the wall says this, if nobody steps it.
+    /// How long until the wall clock shows this time, without a step.
     pub(crate) fn until_wall(&self, at: Timestamp) -> i64 {
         at.0.saturating_sub(self.wall().0)
     }
 
-    /// What the wall would say at a time of the simulation if nobody had stepped it.
+    /// The unstepped wall clock at a time of the simulation.
     pub(crate) fn unstepped(at: i64) -> Timestamp {
         Timestamp(BEGINS_AT_MS + at)
     }

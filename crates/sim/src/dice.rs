@@ -1,5 +1,5 @@
-//! Chance from one number. Each use has its own dice, so that drawing more in one place changes nothing in another:
-//! a run without faults starts the same executions with the same answers as the run with them.
+//! Random numbers from one seed. Each use has its own generator, so that more draws in one place change nothing in
+//! another: a run without faults starts the same executions with the same answers as the run with them.
 
 /// xoshiro256**, seeded by splitmix64.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ impl Dice {
         range.start() + self.below(width) as i64
     }
 
-    /// Yes, so many times in a thousand.
+    /// True with a probability of `times` in a thousand.
     pub(crate) fn in_thousand(&mut self, times: u32) -> bool {
         times > 0 && self.below(1_000) < u64::from(times)
     }

@@ -1,53 +1,52 @@
-//! What happened, as far as a checker wants to know it; and a trace for people.
+//! Facts about a run for the checkers, and a trace for people.
 
 use crate::clock::Steady;
 use crate::observed::Life;
 use perdura_engine::{EffectKey, ExecutionId, TaskToken};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A call that left.
+/// A call that left a process.
 #[derive(Clone, Debug)]
 pub(crate) struct Left {
-    /// Who made it.
+    /// The process that made it.
     pub(crate) by: Life,
     pub(crate) key: EffectKey,
     pub(crate) at: i64,
-    /// How often this life had put it on record by then.
+    /// How often this process had recorded it by then.
     pub(crate) ordered: u32,
 }
 
-/// What a checker may want to know.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
     /// The steady clock of each life.
     pub(crate) lives: BTreeMap<Life, Steady>,
-    /// How far each life took steady time to be ahead of its clock, whenever that was.
+    /// All differences between each process's steady time and its clock.
     ahead: BTreeMap<Life, BTreeSet<i64>>,
-    /// How far the wall was ahead, from when on.
+    /// How far the wall clock was ahead, and from when on.
     pub(crate) walls: Vec<(i64, i64)>,
-    /// From when to when a process was paused.
+    /// The periods in which a process was paused.
     pub(crate) pauses: Vec<(i64, i64)>,
     /// Calls, in the order in which they left.
     pub(crate) left: Vec<Left>,
-    /// How often each call may have reached one who does not want it repeated.
+    /// How often each call may have reached a receiver with the policy `hold`.
     pub(crate) held_reached: BTreeMap<EffectKey, u32>,
     /// Tasks that workers got.
     pub(crate) handed: Vec<TaskToken>,
-    /// What should not have happened, seen as it happened.
+    /// Violations that were noticed during the run.
     pub(crate) complaints: Vec<String>,
-    /// When each execution was swept that was.
+    /// When each swept execution was swept.
     pub(crate) swept_at: BTreeMap<ExecutionId, i64>,
     /// Executions that were swept while they ran.
     pub(crate) swept_running: Vec<String>,
-    /// How often what happened.
+    /// How often each kind of event happened.
     pub(crate) counts: BTreeMap<&'static str, u64>,
-    /// Everything has ended, and nobody waits for an answer.
+    /// Everything has ended, and no client waits for an answer.
     pub(crate) is_quiet: bool,
-    /// Who did not come to an end.
+    /// Executions and requests that did not come to an end.
     pub(crate) restless: Vec<String>,
-    /// Executions in memory of a process that was begun at the very end.
+    /// Executions in memory of the process that was begun at the very end.
     pub(crate) in_memory_at_last: usize,
-    /// And those it could not read.
+    /// Executions that this process could not read.
     pub(crate) parked_at_last: usize,
     lines: Option<Vec<String>>,
 }
@@ -58,22 +57,22 @@ impl Facts {
         Self { lines: traces.then(Vec::new), ..Self::default() }
     }
 
-    /// A life takes steady time to be so far ahead of its clock.
+    /// Records that a process takes steady time to be so far ahead of its clock.
     pub(crate) fn followed(&mut self, life: Life, ahead_ms: i64) {
         self.ahead.entry(life).or_default().insert(ahead_ms);
     }
 
-    /// All that it took it to be.
+    /// All such differences of a process.
     pub(crate) fn ahead(&self, life: Life) -> impl Iterator<Item = i64> {
         self.ahead.get(&life).into_iter().flatten().copied()
     }
 
-    /// One more.
+    /// Counts an event.
     pub(crate) fn count(&mut self, what: &'static str) {
         *self.counts.entry(what).or_default() += 1;
     }
 
-    /// A line for people; it is made only if somebody reads it.
+    /// Adds a line to the trace; the line is only built if there is a trace.
     pub(crate) fn say(&mut self, at: i64, line: impl FnOnce() -> String) {
         if let Some(lines) = &mut self.lines {
             lines.push(format!("{:>8}.{:03}  {}", at / 1_000, at % 1_000, line()));

@@ -1,4 +1,4 @@
-//! Executions as the store has them at the end: their Turns, and what follows from them.
+//! Executions as stored at the end of a run: their Turns, and the fold of them.
 
 use crate::dice::hash;
 use crate::sim::Sim;
@@ -9,7 +9,7 @@ use perdura_store::{Reader, Row};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// How much is read at once.
+/// How many bytes to read at once.
 const READ_BYTES: usize = 1 << 20;
 
 /// One execution.
@@ -21,15 +21,15 @@ pub(crate) struct History {
     pub(crate) turns: Vec<Turn>,
     /// The hash of each Turn's bytes.
     pub(crate) hashes: Vec<u64>,
-    /// What follows from them.
+    /// The fold of the Turns.
     pub(crate) execution: Option<Execution>,
-    /// What is wrong with it.
+    /// Problems found while reading.
     pub(crate) problems: Vec<String>,
-    /// It was swept; this is what was there until then.
+    /// It was swept; this was read before.
     pub(crate) is_swept: bool,
 }
 
-/// All that began.
+/// All executions that began.
 pub(crate) fn read_all(sim: &Sim) -> Vec<History> {
     let mut reader = sim.home.reader();
     let executions = sim.disk.lock().unwrap_or_else(std::sync::PoisonError::into_inner).observed.executions();
@@ -37,7 +37,7 @@ pub(crate) fn read_all(sim: &Sim) -> Vec<History> {
     executions.into_iter().map(read).collect()
 }
 
-/// One of them, as it is stored.
+/// One stored execution.
 pub(crate) fn read_one(id: ExecutionId, reader: &mut dyn Reader) -> History {
     let mut history = History {
         id,

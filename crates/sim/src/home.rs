@@ -1,4 +1,4 @@
-//! Where the data is: in memory, or for a share of the seeds in a real SQLite file.
+//! The data of a run: in memory, or for some seeds in a real SQLite file.
 
 use perdura_engine::Timestamp;
 use perdura_engine::asl::machine::MachineType;
@@ -7,16 +7,19 @@ use perdura_store::{Catalog, MemoryStore, NewMachine, Reader, RevisionId, Store}
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What all processes of a run write to.
+/// The store that all processes of a run share.
 pub(crate) enum Home {
-    /// A store that forgets.
     Memory(MemoryStore),
-    /// A file. The keeper holds its lock, and every process has a handle beside it. It goes before its folder does.
-    Disk { keeper: Option<Box<SqliteStore>>, shards: u16, folder: Folder },
+    /// A file. The keeper holds its lock, and every process has a handle beside it. It is dropped before its folder.
+    Disk {
+        keeper: Option<Box<SqliteStore>>,
+        shards: u16,
+        folder: Folder,
+    },
 }
 
 impl Home {
-    /// Empty, divided into this many Shards.
+    /// An empty store with this many Shards.
     pub(crate) fn new(shards: u16, on_disk: bool) -> Self {
         if !on_disk {
             return Self::Memory(MemoryStore::new(shards));
@@ -36,7 +39,7 @@ impl Home {
         }
     }
 
-    /// For looking.
+    /// A reader for the checkers.
     pub(crate) fn reader(&self) -> Box<dyn Reader> {
         let reader = match self {
             Self::Memory(memory) => memory.reader(),
@@ -45,7 +48,7 @@ impl Home {
         reader.expect("what is open can be read")
     }
 
-    /// Nobody has a handle any more: the file is closed without a word and opened again.
+    /// All handles are gone: closes the file without a release and opens it again.
     pub(crate) fn reopen(&mut self) {
         if let Self::Disk { keeper, shards, folder } = self {
             drop(keeper.take());
@@ -53,7 +56,7 @@ impl Home {
         }
     }
 
-    /// Keeps a definition.
+    /// Deploys a definition.
     pub(crate) fn deploy(&self, name: &str, definition: &str) -> RevisionId {
         let new = NewMachine {
             name: name.into(),
@@ -80,18 +83,18 @@ fn open(folder: &Path, shards: u16) -> SqliteStore {
     SqliteStore::open(folder, options).expect("a folder of our own can be opened")
 }
 
-/// A folder that goes with the run.
+/// A folder that is deleted with the run.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        // Nothing here depends on what a disk does, so memory will do where the system has some for files.
+        // The simulation does not depend on disk behaviour, so a RAM disk will do if there is one.
         let memory = Path::new("/dev/shm");
         let within = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = within.join(format!("perdura-sim-{}-{number}", std::process::id()));
-        // What a process of the same number left behind is not ours to build on.
+        // Remove the folder of an earlier process with the same number.
         let _ = std::fs::remove_dir_all(&path);
         Self(path)
     }

@@ -1,7 +1,7 @@
 //! The real runtime under a seed.
 //!
-//! Clock, dice, crashes, disks and those who are called follow from one number. A failing seed is the whole bug
-//! report: running it again gives the same trace. What must hold is in [`check`], each promise on its own.
+//! Clocks, random numbers, crashes, disks and receivers follow from one number. A failing seed is the whole bug report:
+//! running it again gives the same trace. [`check`] has the promises, each as one function.
 
 pub mod check;
 mod clients;

@@ -1,13 +1,13 @@
-//! The machines that are run: small ones, each for a way in which something could get lost or doubled.
+//! The machines of the simulation: small ones, each for one way in which work could get lost or doubled.
 //!
-//! A machine is *steadfast* if its events and its output follow from its input alone, whatever crashes and however
-//! late answers come. Such executions are compared with a run without faults.
+//! A machine is *steadfast* if its events and its output follow from its input alone, whatever crashes and however late
+//! answers come. Its executions are compared with a run without faults.
 
 use crate::dice::{Dice, hash};
 use crate::plan::Trouble;
 use std::fmt::Write as _;
 
-/// A machine and what its executions begin with.
+/// A machine, and the inputs of its executions.
 pub(crate) struct Script {
     pub(crate) name: &'static str,
     /// As it is deployed.
@@ -16,9 +16,9 @@ pub(crate) struct Script {
     pub(crate) steadfast: bool,
     /// How often it is chosen.
     pub(crate) weight: u32,
-    /// It is there for this trouble, and only chosen where there is some.
+    /// It exists for this trouble, and is only chosen with it.
     pub(crate) trouble: Option<Trouble>,
-    /// Of what size.
+    /// Draws an input.
     pub(crate) input: fn(&mut Dice) -> String,
 }
 
@@ -107,7 +107,7 @@ fn map() -> String {
     machine("Map", &[("Map", map), ("Last", task("add", r#""End":true"#))])
 }
 
-/// Children of their own, of so many fields of the Map.
+/// A Distributed Map with these fields.
 fn spread(fields: &str, child: &str) -> String {
     let processor =
         child.replacen('{', r#"{"ProcessorConfig":{"Mode":"DISTRIBUTED","ExecutionType":"STANDARD"},"#, 1);
@@ -117,7 +117,7 @@ fn spread(fields: &str, child: &str) -> String {
     machine("Map", &[("Map", map), ("Last", task("add", r#""End":true"#))])
 }
 
-/// Items that somebody reads: as many as `$.n` says, up to twenty.
+/// Items from a reader: `$.n` of them, up to twenty.
 const READER: &str = r#""ItemReader":{"Resource":"arn:aws:states:::s3:getObject","ReaderConfig":{"InputType":"JSON"},"Parameters":{"Bucket":"items","Key.$":"States.Format('{}',$.n)"}},"#;
 
 fn nested() -> String {
@@ -137,7 +137,7 @@ fn nested() -> String {
     )
 }
 
-/// Work, rest for so long that it leaves memory, and work again.
+/// Work, then a rest so long that the execution leaves memory, then work again.
 fn resting(step: &str) -> String {
     let rest = r#"{"Type":"Wait","Seconds":2,"Next":"Work"}"#;
     let looped = counting(step).replace(r#""Next":"Work""#, r#""Next":"Rest""#);
@@ -199,7 +199,7 @@ fn chance() -> String {
     )
 }
 
-/// A task for a worker. Its clocks run once a worker has it, so only the queue brings it to one.
+/// A task for a worker. Its timeouts begin once a worker has it, so only the queue can get it to one.
 fn worked() -> String {
     let work = work(&format!(r#"{RETRY_ALL},"Next":"Then""#));
     machine("Work", &[("Work", work), ("Then", task("add", r#""End":true"#))])
@@ -211,7 +211,7 @@ fn work(rest: &str) -> String {
     )
 }
 
-/// A task for a worker that is given up when it falls silent, while it may still work.
+/// A task for a worker that is given up after a missed heartbeat, while the worker may still work.
 fn beating() -> String {
     let work = format!(
         r#"{{"Type":"Task","Resource":"arn:aws:states:us-east-1:123456789012:activity:work","HeartbeatSeconds":10,"TimeoutSeconds":90,{RETRY_ALL},"Next":"Then"}}"#
@@ -247,7 +247,7 @@ fn fan_of(branches: &[String]) -> String {
     machine("Fan", &[("Fan", fan), ("Last", task("add", r#""End":true"#))])
 }
 
-/// A branch that is a Map or a Parallel of its own, and is run again as a whole too.
+/// A branch that is a Map or a Parallel of its own, and also runs again as a whole.
 fn fan_in_fan() -> String {
     let each = machine("Each", &[("Each", task("mortal", r#""End":true"#))]);
     let map = format!(
@@ -259,7 +259,7 @@ fn fan_in_fan() -> String {
     fan_of(&[inner, machine("Pair", &[("Pair", pair)]), one("One", "picky")])
 }
 
-/// Branches that wait for a worker, for a child, and for those who refuse.
+/// Branches that wait for a worker, for a child, and for receivers that refuse.
 fn fan_of_others() -> String {
     let worked = machine("Work", &[("Work", work(r#""End":true"#))]);
     let child = parent(".sync:2", "waits", r#""n.$":"$.Output.n""#, "");
@@ -290,7 +290,7 @@ fn parent(pattern: &str, child: &str, result: &str, rest: &str) -> String {
     machine("Call", &[("Call", call), ("Then", task("add", r#""End":true"#))])
 }
 
-/// Starts another machine under a name that others start it under as well, and waits for the end of whichever it is.
+/// Starts another machine under a name that other executions use as well, and waits for the end of that execution.
 fn sharer(rest: &str) -> String {
     let call = format!(
         r#"{{"Type":"Task","Resource":"arn:aws:states:::states:startExecution.sync:2","Parameters":{{
@@ -308,7 +308,7 @@ fn restless(name: &'static str, definition: String, input: fn(&mut Dice) -> Stri
     Script { name, definition, steadfast: false, weight: 10, trouble: None, input }
 }
 
-/// One that is there for a trouble.
+/// A machine that exists for a trouble.
 fn troubled(
     trouble: Trouble,
     name: &'static str,
@@ -323,7 +323,7 @@ fn troubled(
     Script { trouble: Some(trouble), weight, ..restless(name, definition, input) }
 }
 
-/// All of them.
+/// All scripts.
 pub(crate) fn scripts() -> Vec<Script> {
     let caught = task(
         "fail",
@@ -387,7 +387,7 @@ pub(crate) fn scripts() -> Vec<Script> {
         script("limited", limited.into(), small),
         Script { weight: 4, ..script("bulky", resting("grow"), bulky) },
         Script { weight: 1, ..script("long", counting("add"), many_rounds) },
-        // Only where the plan asks for it: each Turn is more than a megabyte.
+        // Only if the plan asks for it: each Turn is more than a megabyte.
         Script { weight: 0, ..script("heap", counting("heap"), heaps) },
         restless("shaky", retried("shaky", ""), small),
         restless("hasty", retried("shaky", r#""TimeoutSeconds":5,"#), small),
@@ -419,7 +419,7 @@ pub(crate) fn scripts() -> Vec<Script> {
     ]
 }
 
-/// What a step gives for an input: a function of the two, and of nothing else.
+/// The result of a step for an input: a pure function of the two.
 pub(crate) fn result_of(step: &str, input: &serde_json::Value) -> serde_json::Value {
     let n = input.get("n").and_then(serde_json::Value::as_i64).unwrap_or(0);
     let mut result = match input {

@@ -1,4 +1,4 @@
-//! What the store was given, Turn by Turn, at the moment it said yes: the truth that everything else is held against.
+//! The Turns that the store acknowledged, recorded at that moment: the truth that the checkers compare with.
 
 use crate::dice::hash;
 use perdura_engine::{EffectKey, Event, EventKind, ExecutionId, LedgerStatus, Note, Record, StrandId, Turn};
@@ -10,34 +10,32 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Life {
     pub(crate) process: usize,
-    /// How often it was begun.
+    /// The number of its start.
     pub(crate) boot: u32,
 }
 
-/// A Turn that the store said it has.
+/// A Turn that the store acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SeenTurn {
-    /// Of its bytes.
     pub(crate) hash: u64,
-    /// In which commit.
     pub(crate) commit: u64,
-    /// Who committed it.
+    /// The process that committed it.
     pub(crate) by: Life,
     pub(crate) at: i64,
 }
 
-/// What is known of a key.
+/// The record of a key.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SeenKey {
-    /// How often each life put the call on record.
+    /// How often each process recorded the call.
     pub(crate) ordered: BTreeMap<Life, u32>,
-    /// The lines of control that completed it. One of another run of a Parallel or Map may ask again under the key.
+    /// The lines of control that completed it. One in another run of a Parallel or Map may call again under the key.
     completed_by: BTreeSet<StrandId>,
-    /// When the Ledger was told that it certainly failed.
+    /// When the Ledger said that it certainly failed.
     pub(crate) failed: Vec<i64>,
-    /// And it was told nothing else since.
+    /// The Ledger has said nothing else since.
     pub(crate) is_failed: bool,
-    /// One of them put it on record again after that.
+    /// One of them recorded it again after that.
     pub(crate) ordered_after_completion: bool,
 }
 
@@ -72,9 +70,9 @@ pub(crate) struct Observed {
     /// By execution and number.
     pub(crate) turns: BTreeMap<(ExecutionId, u64), SeenTurn>,
     pub(crate) keys: BTreeMap<EffectKey, SeenKey>,
-    /// How often a Parallel or Map was given up, to be run again or because its error was caught.
+    /// How often a Parallel or Map was given up, to run again or because its error was caught.
     pub(crate) fans_dropped: u64,
-    /// Executions whose last word is that they run.
+    /// Executions that run according to their last Turn.
     running: BTreeSet<ExecutionId>,
     /// How often each line of control has scheduled a task.
     pub(crate) scheduled: BTreeMap<(ExecutionId, StrandId), u32>,
@@ -88,7 +86,7 @@ pub(crate) struct Observed {
     pub(crate) snapshots: u64,
     /// Executions that fell asleep.
     pub(crate) sleepers: u64,
-    /// Executions of which the journal was freed while they ran.
+    /// Executions that ran on after the journal dropped their old Turns.
     pub(crate) taken_down: u64,
     /// What should not have happened.
     pub(crate) complaints: Vec<String>,
@@ -99,7 +97,7 @@ pub(crate) struct Observed {
 }
 
 impl Observed {
-    /// A group was promised to be on disk.
+    /// Records a group that the store acknowledged.
     pub(crate) fn see(&mut self, group: &Group, by: Life, at: i64) {
         self.commits += 1;
         let by_now = group.lease.incarnation();
@@ -235,7 +233,7 @@ impl Observed {
         self.running.contains(&execution)
     }
 
-    /// Everybody who has begun.
+    /// All executions that have begun.
     pub(crate) fn executions(&self) -> Vec<ExecutionId> {
         self.turns.keys().filter(|(_, number)| *number == 1).map(|(execution, _)| *execution).collect()
     }

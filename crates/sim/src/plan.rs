@@ -1,4 +1,4 @@
-//! What is asked for and what goes wrong, drawn from the seed before anything runs.
+//! The plan: requests and faults, drawn from the seed before the run.
 
 use crate::dice::Dice;
 use crate::machines::{Script, scripts};
@@ -8,13 +8,13 @@ use crate::store::Rates;
 use perdura_engine::KEPT_BYTES_MAX;
 use std::sync::Arc;
 
-/// Kinds of trouble that can be asked for by name.
+/// Kinds of trouble that can be requested by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// Receivers act and die before they answer, then refuse connections, then come back; or answer with a redirect or
     /// a conflict.
     Dying,
-    /// Commands end with an exit code, before the deed or after it.
+    /// Commands end with an exit code, before their effect or after it.
     Exits,
     /// Workers miss a heartbeat and answer late, while another works.
     Overlaps,
@@ -22,16 +22,15 @@ pub enum Trouble {
     Fans,
     /// A Distributed Map runs again while its children are in doubt, or is stopped while they are held or asleep.
     Spreads,
-    /// What has ended is swept at any moment, also right after a redrive.
+    /// Ended executions are swept at any moment, also right after a redrive.
     Sweeps,
-    /// The clock on the wall is wrong when a process begins, and is set right a little later.
+    /// The wall clock is wrong when a process begins, and is set right a little later.
     Clocks,
-    /// Several nodes hold some Shards each, and what they send each other is lost, doubled and late.
+    /// Several nodes hold some Shards each, and the messages between them are lost, doubled and late.
     Peers,
 }
 
 impl Trouble {
-    /// All of them.
     pub const ALL: [Self; 8] = [
         Self::Dying,
         Self::Exits,
@@ -42,7 +41,7 @@ impl Trouble {
         Self::Clocks,
         Self::Peers,
     ];
-    /// Those that every run may have.
+    /// The kinds that every run may have.
     const USUAL: [Self; 8] = Self::ALL;
 }
 
@@ -54,69 +53,67 @@ impl std::str::FromStr for Trouble {
     }
 }
 
-/// Everything about a run that its seed decides beforehand.
+/// Everything about a run that its seed decides in advance.
 pub(crate) struct Plan {
     /// The machines.
     pub(crate) scripts: Vec<Script>,
-    /// Asked for by name.
+    /// The trouble requested by name.
     pub(crate) trouble: Option<Trouble>,
     /// Only machines whose events follow from their input; the run is compared with one without faults.
     pub(crate) steadfast: bool,
     /// How many processes share the store.
     pub(crate) processes: usize,
-    /// Into how many Shards it is divided.
+    /// The number of Shards.
     pub(crate) shards: u16,
-    /// The processes hold some of the Shards each; otherwise one holds all.
+    /// Each process holds some of the Shards; otherwise one holds all.
     pub(crate) is_cluster: bool,
     /// The data is in a file.
     pub(crate) on_disk: bool,
-    /// Those who start executions.
+    /// The executions to start.
     pub(crate) starts: Vec<PlannedStart>,
-    /// What goes wrong at a time of its own.
+    /// Faults with a time of their own.
     pub(crate) faults: Vec<(i64, Fault)>,
-    /// What goes wrong by chance.
+    /// Random faults.
     pub(crate) weather: Weather,
-    /// After this nothing goes wrong any more.
+    /// After this there are no faults.
     pub(crate) calm_from: i64,
 }
 
-/// An execution to be started.
 #[derive(Clone, Debug)]
 pub(crate) struct PlannedStart {
     pub(crate) at: i64,
-    /// Which machine.
     pub(crate) script: usize,
-    /// Under which name; without one it is not asked for twice.
+    /// Its name; without one it is not started twice.
     pub(crate) name: Option<Arc<str>>,
     pub(crate) input: Arc<str>,
     /// How many states one Turn may enter.
     pub(crate) turn_states_max: u32,
     /// How many bytes of completed calls are kept for another run of a Parallel or Map.
     pub(crate) kept_bytes_max: usize,
-    /// How long after it began somebody stops it.
+    /// How long after its start a client stops it.
     pub(crate) stopped_after: Option<i64>,
-    /// How often somebody redrives it after it failed.
+    /// How often a client redrives it after it failed.
     pub(crate) redriven: u32,
 }
 
-/// Something that goes wrong at its time.
+/// A fault at a planned time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
-    /// A process dies.
+    /// A process is killed.
     Crash(usize),
-    /// A process is asked to end, and is begun again.
+    /// A process ends in order, and begins again.
     Restart(usize),
-    /// A process stands still.
+    /// A process is paused.
     Pause(usize, i64),
-    /// A process stands still, and another one is begun in its place.
+    /// A process is paused, and another one begins in its place.
     Replace(usize, i64),
-    /// The clock on the wall is set so far ahead of true time, or behind.
+    /// The wall clock is set so far ahead of true time, or behind.
     SetWall(i64),
-    /// A process dies, and begins again while the clock on the wall is so far ahead of true time, or behind, for so long.
+    /// A process is killed, and begins again while the wall clock is so far ahead of true time, or behind, for so long.
     BeginWrong(usize, i64, i64),
     /// The disk is full for a while.
     DiskFull(i64),
-    /// What ended so long ago is swept.
+    /// Executions that ended so long ago are swept.
     Sweep(i64),
     /// Somebody pauses a machine, and resumes it after so long.
     Hold(Held, i64),
@@ -134,33 +131,33 @@ pub(crate) struct Held {
 /// Nothing, a call or two, or all of them.
 const KEPT: [usize; 4] = [0, 60, KEPT_BYTES_MAX, KEPT_BYTES_MAX];
 
-/// Steps whose destinations want a person to decide what is in doubt.
+/// Steps with the policy `hold`.
 pub(crate) const HELD: [&str; 3] = ["careful", "wary", "guarded"];
 
-/// What goes wrong by chance, in a thousand.
+/// The rates of random faults, in a thousand.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Weather {
-    /// A process dies at a boundary: before or after a commit, a reply, a call.
+    /// A process is killed at a boundary: before or after a commit, a reply, a call.
     pub(crate) crash: u32,
-    /// A process stands still in the middle of its work.
+    /// A process hangs in the middle of its work.
     pub(crate) hang: u32,
-    /// A process stands still with a group in hand, for so long that another takes its Shards.
+    /// A process hangs with a group in hand, for so long that another takes its Shards.
     pub(crate) stall: u32,
     /// The clock is stepped in the middle of a process's work.
     pub(crate) step: u32,
     /// A commit takes long.
     pub(crate) slow_commit: u32,
-    /// What a process asks of its store takes long.
+    /// A read of the store takes long.
     pub(crate) slow_read: u32,
     pub(crate) disk: Rates,
-    /// Between nodes.
+    /// The network between nodes.
     pub(crate) ways: Ways,
-    /// Those who are called.
+    /// The receivers.
     pub(crate) manners: Manners,
 }
 
 impl Plan {
-    /// From a seed, with this trouble beside the usual ones.
+    /// From a seed, with this trouble in addition to the usual ones.
     pub(crate) fn of(seed: u64, trouble: Option<Trouble>) -> Self {
         let mut dice = Dice::new(seed, "plan");
         let scripts = scripts();
@@ -196,12 +193,12 @@ impl Plan {
         plan
     }
 
-    /// Whether more is written than the journal keeps. It takes a while, so few seeds are.
+    /// Whether this seed writes more than the journal keeps. That takes a while, so few seeds do.
     pub(crate) fn is_heavy(seed: u64) -> bool {
         Dice::new(seed, "heavy").in_thousand(2)
     }
 
-    /// The same, with nothing going wrong.
+    /// The same plan without faults.
     pub(crate) fn without_faults(mut self) -> Self {
         self.faults.clear();
         self.weather = Weather::default();
@@ -218,7 +215,7 @@ impl Plan {
         self.starts.iter().any(|start| works(script(start)))
     }
 
-    /// Whether somebody has to look for calls that are held.
+    /// Whether held calls must be looked for.
     pub(crate) fn is_careful(&self) -> bool {
         let holds =
             |script: &Script| HELD.iter().any(|step| script.definition.contains(&format!(":::{step}")));
@@ -226,17 +223,17 @@ impl Plan {
         self.starts.iter().any(|start| forgets(start) || holds(&self.scripts[start.script]))
     }
 
-    /// Whether there may be this trouble.
+    /// Whether this trouble may occur.
     pub(crate) fn has(&self, trouble: Trouble) -> bool {
         self.trouble == Some(trouble) || Trouble::USUAL.contains(&trouble)
     }
 
-    /// What has ended is swept now and then.
+    /// Whether ended executions are swept.
     pub(crate) fn sweeps(&self) -> bool {
         self.faults.iter().any(|(_, fault)| matches!(fault, Fault::Sweep(_)))
     }
 
-    /// The clock on the wall is only ever wrong for a while, when a process begins.
+    /// Whether the wall clock is only ever wrong for a while, when a process begins.
     pub(crate) fn begins_wrong(&self) -> bool {
         self.faults.iter().any(|(_, fault)| matches!(fault, Fault::BeginWrong(..)))
     }
@@ -286,7 +283,7 @@ impl Plan {
         }
     }
 
-    /// So much is written while one waits for an answer that the journal has to be freed of it.
+    /// Writes so much while one execution waits for an answer that the journal must drop its Turns.
     fn draw_heap(&mut self, dice: &mut Dice) {
         for (number, (name, at)) in
             [("slow", 0), ("heap", 500), ("heap", 600), ("heap", 700)].into_iter().enumerate()
@@ -320,14 +317,14 @@ impl Plan {
         }
         let has_child = self.scripts[start.script].definition.contains(":startExecution");
         if self.sweeps() && has_child {
-            // Of a parent that has ended the child may be swept before it, and a redrive would begin that anew.
+            // If a parent has ended, its child may be swept before it, and a redrive would begin the child anew.
             start.stopped_after = None;
             start.redriven = 0;
         }
         start
     }
 
-    /// Somebody asks for the same again, or for something else under the same name.
+    /// A repeat of a start, or another input under the same name.
     fn again(&self, number: usize, dice: &mut Dice) -> PlannedStart {
         let name: Arc<str> = format!("e{number}").into();
         let first = self.starts.iter().rfind(|start| start.name.as_deref() == Some(&*name));
@@ -395,20 +392,20 @@ impl Plan {
         }
     }
 
-    /// In the place of other steps of the clock on the wall, so that true time tells what is early and what is late.
+    /// Replaces other steps of the wall clock, so that true time shows which timers are early or late.
     fn draw_wrong_clocks(&mut self, dice: &mut Dice) {
         let is_likely = if self.trouble == Some(Trouble::Clocks) { 1_000 } else { 150 };
-        // Two processes that take over from each other have two ideas of steady time, and nobody between them.
+        // Two processes that take over from each other have two steady clocks, and a gap between them.
         let is_possible = self.processes == 1;
         if !self.has(Trouble::Clocks) || !is_possible || !dice.in_thousand(is_likely) {
             return;
         }
         self.weather.step = 0;
         self.faults.retain(|(_, fault)| !matches!(fault, Fault::SetWall(_)));
-        // It is set right before the trouble ends.
+        // The clock is set right before the trouble ends.
         let latest = (self.calm_from - 40_000).max(0);
         for _ in 0..dice.between(1..=3) {
-            // The first process of all has nothing but the wall.
+            // The very first process has nothing but the wall clock.
             let at = dice.between(1_000..=latest.max(1_000));
             let process = dice.below(self.processes as u64) as usize;
             let ahead_ms = *dice.pick(&[-3_600_000, 3_600_000]);
@@ -428,7 +425,7 @@ impl Plan {
         self.shards = dice.between(2..=5) as u16;
     }
 
-    /// When all is calm somebody asks for the same once more, at whichever node.
+    /// After the faults end, clients repeat requests at any node.
     fn draw_probes(&mut self, dice: &mut Dice) {
         if !self.is_cluster {
             return;
@@ -463,7 +460,7 @@ impl Plan {
         self.weather.ways = Ways { lost: rate(600, 300), doubled: rate(700, 500), slow: rate(500, 300) };
     }
 
-    /// What is gone cannot be compared with a run without faults.
+    /// A swept execution cannot be compared with a run without faults.
     fn draw_sweeps(&mut self, dice: &mut Dice) {
         let is_likely = if self.trouble == Some(Trouble::Sweeps) { 1_000 } else { 400 };
         if !self.has(Trouble::Sweeps) || self.steadfast || !dice.in_thousand(is_likely) {

@@ -1,7 +1,7 @@
-//! Those who are called: they honour keys, and are slow, silent, refusing or broken as the seed wants it.
+//! Receivers: they honour keys, and are slow, silent, refusing or broken as the seed says.
 //!
 //! A key is applied once. Its first bytes and its first result are remembered, refusals included, and every later
-//! delivery gets that result, unless its receiver is one of the unkind.
+//! delivery gets that result, except from the `unkind` receivers.
 
 mod unkind;
 
@@ -16,43 +16,43 @@ use perdura_engine::{Call, Certainty, EffectKey, Fault, Outcome};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// How well those who are called behave, in a thousand.
+/// The rates of bad behaviour of receivers, in a thousand.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Manners {
-    /// The answer never comes, though it was done.
+    /// The call is performed, and the answer never comes.
     pub(crate) silent: u32,
     /// The call is lost on its way.
     pub(crate) lost: u32,
-    /// It was done, and the answer says that nobody knows.
+    /// It is performed, and the answer says "unknown".
     pub(crate) unsure_done: u32,
-    /// It was not done, and the answer says that nobody knows.
+    /// It is not performed, and the answer says "unknown".
     pub(crate) unsure: u32,
     /// The answer takes long.
     pub(crate) slow: u32,
-    /// It dies before it answers, having acted or not, and refuses connections for a while.
+    /// The receiver dies before it answers, before or after its effect, and refuses connections for a while.
     pub(crate) dies: u32,
-    /// It was done, and the answer is a redirect.
+    /// It is performed, and the answer is a redirect.
     pub(crate) redirects: u32,
-    /// It was done before, and the answer is a conflict.
+    /// It was performed before, and the answer is a conflict.
     pub(crate) conflicts: u32,
-    /// It is refused, and that is remembered.
+    /// It is refused, and the refusal is remembered.
     pub(crate) refuses: u32,
-    /// A command ends with an exit code, before the deed or after it.
+    /// A command ends with an exit code, before its effect or after it.
     pub(crate) exits: u32,
 }
 
-/// What was done under a key.
+/// The record of a key.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
     /// The first bytes that came with it.
     pub(crate) bytes: Arc<str>,
-    /// How often it was applied: once, by those who honour keys.
+    /// How often it was applied: once, if keys are honoured.
     pub(crate) applied: u32,
     /// How often it came.
     pub(crate) deliveries: u32,
     /// The first result.
     pub(crate) first: Outcome,
-    /// It was refused, and will be whenever it comes.
+    /// It was refused, and will be refused again.
     pub(crate) refused: bool,
     /// When it came first.
     pub(crate) at: i64,
@@ -61,31 +61,29 @@ pub(crate) struct Kept {
 /// An answer and when it leaves.
 pub(crate) type Answered = (i64, Outcome);
 
-/// All who are called.
 #[derive(Debug)]
 pub(crate) struct Receiver {
     /// By key.
     pub(crate) kept: BTreeMap<EffectKey, Kept>,
-    /// Keys under which something may have been done, numbered in the order in which that began.
+    /// Keys that may have been used, numbered in the order in which that began.
     pub(crate) met: BTreeMap<EffectKey, u64>,
-    /// Keys that a worker refused, though another had done it.
+    /// Keys that a worker refused, though another had performed the task.
     pub(crate) belied: BTreeSet<EffectKey>,
-    /// What should not have happened.
+    /// Violations.
     pub(crate) complaints: Vec<String>,
-    /// How they behave while faults are on.
+    /// The rates while faults are on.
     pub(crate) manners: Manners,
     /// Faults are on.
     pub(crate) misbehaves: bool,
     /// True time.
     pub(crate) now: i64,
-    /// Until when steps take no connections.
+    /// Until when steps refuse connections.
     down_until: BTreeMap<Arc<str>, i64>,
     sabotage: Option<Sabotage>,
     dice: Dice,
 }
 
 impl Receiver {
-    /// With nothing done yet.
     pub(crate) fn new(seed: u64, sabotage: Option<Sabotage>) -> Self {
         Self {
             kept: BTreeMap::new(),
@@ -101,7 +99,7 @@ impl Receiver {
         }
     }
 
-    /// A call arrives. `None`: it is never answered.
+    /// Delivers a call. `None`: it is never answered.
     pub(crate) fn deliver(&mut self, call: &Call) -> Option<Answered> {
         let manners = if self.misbehaves { self.manners } else { Manners::default() };
         match step_of(call) {
@@ -139,19 +137,19 @@ impl Receiver {
         }
     }
 
-    /// From now on something may have been done under this key.
+    /// From now on this key may have been used.
     pub(crate) fn meet(&mut self, key: &EffectKey) {
         let number = self.met.len() as u64;
         self.met.entry(key.clone()).or_insert(number);
     }
 
-    /// Whether something may have been done under this key: it was met, and nobody has refused it.
+    /// Whether this key may have been used: it was met, and was not refused.
     pub(crate) fn is_in_doubt(&self, key: &EffectKey) -> bool {
         let is_refused = self.kept.get(key).is_some_and(|kept| kept.refused) || self.belied.contains(key);
         self.met.contains_key(key) && !is_refused
     }
 
-    /// Does it, unless that was done under this key before; with what result.
+    /// Performs the call, unless this key was used before; returns the result.
     pub(crate) fn apply(&mut self, call: &Call) -> Outcome {
         self.meet(&call.key);
         if let Some(kept) = self.kept.get_mut(&call.key) {
@@ -170,17 +168,17 @@ impl Receiver {
         self.keep(call, result(call, 1))
     }
 
-    /// Does nothing, and remembers that, unless something was done under this key before; with what result.
+    /// Refuses the call and remembers that, unless the key was used before; returns the result.
     pub(crate) fn decline(&mut self, call: &Call) -> Outcome {
         if self.kept.contains_key(&call.key) { self.apply(call) } else { self.keep(call, declined()) }
     }
 
-    /// Whether it was done under this key.
+    /// Whether the call was performed under this key.
     pub(crate) fn is_done(&self, key: &EffectKey) -> bool {
         self.kept.get(key).is_some_and(|kept| kept.applied > 0)
     }
 
-    /// Says that nothing was done under this key, though it was.
+    /// Answers that nothing was done under this key, though it was.
     pub(crate) fn belie(&mut self, call: &Call) -> Outcome {
         self.belied.insert(call.key.clone());
         declined()
@@ -202,7 +200,7 @@ impl Receiver {
     }
 }
 
-/// Only steps whose machines expect it get an answer that says that nobody knows.
+/// Only steps whose machines expect it get the answer "unknown".
 fn may_fail(call: &Call) -> bool {
     matches!(step_of(call), "shaky" | "careful")
 }
@@ -243,18 +241,18 @@ fn result(call: &Call, times: u32) -> Outcome {
     Outcome::Succeeded { output: payload(result.to_string()) }
 }
 
-/// Text that is known to be JSON.
+/// A text that is valid JSON.
 pub(crate) fn payload(text: String) -> Payload {
     Payload::from_text(text).expect("the simulation writes valid JSON")
 }
 
-/// A key without its round: the step that it belongs to.
+/// A key without its round: its step.
 pub(crate) fn step_place(key: &EffectKey) -> &str {
     key.readable().rsplit_once(':').map_or(key.readable(), |(step, _)| step)
 }
 
-/// The visit that a key belongs to: its execution, its place and its state, whatever the round, and whichever run of a
-/// Parallel or Map it is in. No machine here visits a Parallel or Map twice.
+/// The visit of a key: its execution, place and state, in any round and any run of a Parallel or Map. No machine here
+/// visits a Parallel or Map twice.
 pub(crate) fn visit_of(key: &EffectKey) -> String {
     let mut parts = step_place(key).split('[');
     let mut visit = parts.next().unwrap_or_default().to_owned();

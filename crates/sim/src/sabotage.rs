@@ -1,29 +1,29 @@
-//! Safeguards that can be taken out on purpose: a checker counts only once it was seen to object.
+//! Safeguards that a test can remove: a checker counts only after it was seen to object.
 
-/// Which safeguard is missing.
+/// The safeguard that is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sabotage {
     /// The store takes commits of an incarnation that has ended.
     NoFence,
-    /// Effects leave before their Turn is on disk; replies wait for it.
+    /// Effects leave before their Turn is on disk; replies wait for the Turn.
     EffectsFirst,
-    /// Replies are sent before their Turn is on disk; effects wait for it.
+    /// Replies are sent before their Turn is on disk; effects wait for the Turn.
     RepliesFirst,
-    /// A call that is made again gets another key.
+    /// A repeated call gets another key.
     NewKeyOnRepeat,
-    /// A call that is made again carries other bytes.
+    /// A repeated call has other bytes.
     NewBytesOnRepeat,
     /// The journal drops rows that running executions need.
     JournalDropped,
-    /// What was under way before a crash is not taken up again.
+    /// Executions that were under way before a crash are not resumed.
     ResumeForgotten,
     /// Rows of executions that fall asleep are not written.
     RowsForgotten,
     /// Sleepers are never found.
     SleepersForgotten,
-    /// The process's clocks run ahead of what they say later.
+    /// A process's clocks run ahead of their later readings.
     ClockAhead,
-    /// Processes are woken long after they asked to be.
+    /// Processes are woken much later than they asked for.
     WokenLate,
     /// A call is made once more after its answer was taken.
     CalledAfterwards,
@@ -31,47 +31,47 @@ pub enum Sabotage {
     KeysIgnored,
     /// Changes of the ledger table are not written.
     LedgerForgotten,
-    /// A Map Run that is taken up again does not see which children it has.
+    /// A Map Run that is taken up again does not read its children.
     ChildrenForgotten,
     /// Map Runs that an earlier process was to end are not found by the next one.
     MapRunsForgotten,
-    /// Those who wait for a worker or for a child are not found by the next process.
+    /// The next process does not find executions that wait for a worker or for a child.
     WaitingForgotten,
-    /// A connection that was never made counts as a refusal by the receiver.
+    /// A refused connection counts as a refusal by the receiver.
     UnreachableRefuses,
     /// A redirect counts as a refusal.
     RedirectsRefuse,
     /// An exit code counts as a refusal.
     ExitsRefuse,
-    /// The failure of an attempt that was given up counts for the one that runs.
+    /// The failure of an attempt that was given up counts for the running one.
     OldFailuresCount,
     /// A Parallel or Map that runs again uses new keys.
     RunsForgetKeys,
-    /// A redrive does not change the row, and a sweep takes what is in memory.
+    /// A redrive does not change the row, and a sweep deletes executions in memory.
     SweepsBlindly,
-    /// A list shows rows, and not what has none yet.
+    /// A list shows only rows, and no executions without one.
     ListsOfRows,
-    /// A process takes its steady time from the wall, whatever is on record.
+    /// A process takes its steady time from the wall clock, whatever is on record.
     SteadyForgotten,
     /// A commit whose answer was lost counts as one that never happened.
     LostMeansNever,
-    /// Whoever gets a request from another node again does not know it again.
+    /// A repeated request from another node is performed again.
     DoneTwice,
-    /// Whoever was seen to hold a Shard is asked for ever.
+    /// A node asks the first known holder of a Shard for ever.
     OldMapBelieved,
-    /// A name that was reserved for an execution that never began is nobody else's.
+    /// A name that was reserved for an execution that never began stays taken.
     ReservedForGood,
     /// A process that cannot read an execution takes it for one that does not exist.
     UnreadIsUnknown,
-    /// A redrive does not change the row of its execution, and a list shows rows only.
+    /// A redrive does not change the row of its execution, and a list shows only rows.
     RedrivesLeaveRows,
     /// The counts of a Map Run are not written.
     CountsForgotten,
     /// A redrive does not change the row of a Map Run.
     RedrivesLeaveMapRuns,
-    /// A jump of the wall is believed at once.
+    /// A jump of the wall clock is accepted at once.
     JumpsBelieved,
-    /// What may not be repeated is repeated under its key.
+    /// A call that may not be repeated is repeated under its key.
     HoldIgnored,
     /// Commits are written without their entries of the audit.
     AuditForgotten,

@@ -1,7 +1,7 @@
-//! One run: a queue of what happens when, and one thing after the other.
+//! One run: a queue of events by time, processed one after the other.
 //!
-//! The runtime's loop is the real one. This drives it as the threads of the runtime do, with true time, processes, disks
-//! and those who are called made of numbers; so a process can die between any two lines.
+//! The runtime's loop is the real one. This drives it as the threads of the runtime do, with simulated time, processes,
+//! disks and receivers; so a process can die between any two lines.
 
 mod asking;
 mod faults;
@@ -41,54 +41,53 @@ use workers::Worker;
 
 /// After the faults end, this much time is enough for everything to end.
 const PATIENCE_MS: i64 = 8 * 3_600_000;
-/// More happenings than this are a run that goes nowhere.
+/// A run with more events is stuck.
 const HAPPENINGS_MAX: u64 = 400_000;
-/// How often it is looked whether everything has ended.
+/// How often to check whether everything has ended.
 pub(crate) const LOOK_EVERY_MS: i64 = 20_000;
 
-/// Something that happens at its time.
+/// An event of the simulation.
 enum Happening {
-    /// A process goes on.
+    /// A process continues.
     Step(Life),
-    /// News for a process.
+    /// A message for a process.
     Tell(Life, Message),
-    /// Somebody reads items for a Map Run.
+    /// A reader reads items for a Map Run.
     Read(Life, Box<Reading>),
     /// A worker asks for a task, unless it asked again meanwhile.
     Poll(usize, u64),
-    /// Whoever reads for it reads.
+    /// A process's reader reads.
     LookUp(Life, Question),
-    /// And says what was found.
+    /// The reader reports its result.
     Found(Life, Box<Finding>),
-    /// Its writer writes.
+    /// A process's writer writes.
     Commit(Life),
-    /// Its writer is done.
+    /// The writer reports that it is done.
     Report(Life),
-    /// It does what a committed Turn asks for.
+    /// A process performs the effects of a committed Turn.
     Perform(Life, Deed),
-    /// What was promised is written (only where a safeguard is missing).
+    /// A promised commit is written (only with a safeguard missing).
     Keep(Life),
-    /// A call reaches those who are called.
+    /// A call reaches its receiver.
     Deliver(Box<Letter>),
-    /// Their answer reaches the process that called.
+    /// The receiver's answer reaches the calling process.
     Answer(Life, ExecutionId, By, Outcome),
-    /// Somebody asks, or asks again.
+    /// A client sends a request, or repeats it.
     Ask(RequestId),
     /// A process begins.
     Boot(usize),
-    /// Something goes wrong.
     Fault(Fault),
-    /// Somebody looks for calls that are held, and says how they went.
+    /// A person looks for held calls, and resolves them.
     Resolve,
-    /// Somebody asks for a list.
+    /// A client asks for a list.
     List,
-    /// What was seen to be old goes.
+    /// Executions that were found to be old are swept.
     Sweep(Life, Slice),
     /// A request of one node reaches another.
     Carry(Box<Carried>),
-    /// What came of it reaches the one that asked.
+    /// The answer reaches the requesting node.
     Respond(Life, PassNumber, Box<Response>),
-    /// Nobody waits on a connection any more.
+    /// A connection is closed.
     HangUp(Arc<()>),
     /// Somebody looks for Shards that nobody serves.
     Balance,
@@ -98,14 +97,14 @@ enum Happening {
     Look,
 }
 
-/// A call on its way.
+/// A call under way.
 struct Letter {
     by: Life,
     execution: ExecutionId,
     call: Call,
 }
 
-/// A run in the making.
+/// A run.
 pub struct Sim {
     pub(crate) plan: Plan,
     pub(crate) clock: Clock,
@@ -115,7 +114,7 @@ pub struct Sim {
     pub(crate) facts: Facts,
     pub(crate) requests: Vec<Request>,
     pub(crate) revisions: Vec<RevisionId>,
-    /// Executions that were swept, as they were until then.
+    /// Swept executions, as they were before.
     pub(crate) swept: BTreeMap<ExecutionId, History>,
     sabotage: Option<Sabotage>,
     queue: BTreeMap<(i64, u64), Happening>,
@@ -123,28 +122,28 @@ pub struct Sim {
     processes: Vec<Process>,
     ears: Ears,
     dice: Dice,
-    /// Calls that were held and that somebody has resolved, or is about to.
+    /// Held calls that were resolved, or are about to be.
     resolved: BTreeSet<(String, u64)>,
-    /// Keys of calls that left, and from where first, for the sabotage of repeated ones.
+    /// Keys of calls that left, with their first line of control; for the sabotage of repeated calls.
     called: BTreeMap<String, StrandId>,
     workers: Vec<Worker>,
     listing: Option<Listing>,
-    /// What was last handed to a worker, for the sabotage of old failures.
+    /// The task that was last handed to a worker, for the sabotage of old failures.
     newest: BTreeMap<(ExecutionId, StrandId), TaskToken>,
-    /// What nodes have answered each other.
+    /// Answers between nodes.
     answers: Answers,
-    /// Shards that nobody served when that was last looked at.
+    /// Shards without a holder at the last check.
     unserved: BTreeSet<Shard>,
     over: bool,
 }
 
-/// Whoever is called may be called again, but for those who ask for care.
+/// The destinations: calls may be repeated, except under the policy `hold`.
 struct Everybody {
-    /// Those who ask for care get it.
+    /// The policy `hold` applies.
     holds: bool,
 }
 
-/// Whether nothing that is in doubt may be repeated there.
+/// Whether a call in doubt may not be repeated there.
 fn is_held(resource: &Resource) -> bool {
     matches!(&resource.target, Target::Step { name } if HELD.contains(&&**name))
 }
@@ -156,21 +155,21 @@ impl Destinations for Everybody {
     }
 }
 
-/// How a run is made.
+/// The settings of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Setting {
     /// Which safeguard is missing.
     pub sabotage: Option<Sabotage>,
-    /// Nothing goes wrong.
+    /// There are no faults.
     pub without_faults: bool,
     /// A trace for people is kept.
     pub traces: bool,
-    /// Trouble beside the usual.
+    /// Trouble in addition to the usual.
     pub trouble: Option<Trouble>,
 }
 
 impl Sim {
-    /// Everything from one number.
+    /// A run from a seed.
     pub fn from_seed(seed: u64, setting: Setting) -> Self {
         let mut plan = Plan::of(seed, setting.trouble);
         if setting.without_faults {
@@ -207,7 +206,6 @@ impl Sim {
         sim
     }
 
-    /// Whether this seed writes more than the journal keeps.
     pub fn is_heavy(seed: u64) -> bool {
         Plan::is_heavy(seed)
     }
@@ -303,7 +301,7 @@ impl Sim {
         }
     }
 
-    /// Whether things may go wrong at the moment.
+    /// Whether faults may occur now.
     fn is_rough(&self) -> bool {
         self.clock.now() < self.plan.calm_from
     }
@@ -315,7 +313,7 @@ impl Sim {
         }
     }
 
-    /// Ends when every execution that began has ended, and everybody has been answered.
+    /// Ends the run when every execution that began has ended, and every request was answered.
     fn look(&mut self) {
         self.facts.restless = self.who_is_restless();
         if self.facts.restless.is_empty() {
@@ -355,7 +353,7 @@ impl Sim {
         restless
     }
 
-    /// The last process dies, and one more is begun to see what is there.
+    /// Kills the last process, and begins one more to see what it finds.
     fn close(&mut self) {
         for number in 0..self.processes.len() {
             self.facts.say(self.clock.now(), || format!("process {number} ends with the simulation"));
@@ -367,7 +365,7 @@ impl Sim {
         self.open_at_last();
     }
 
-    /// How often what happened, and what went wrong.
+    /// How often each kind of event and fault happened.
     pub(crate) fn counts(&self) -> BTreeMap<&'static str, u64> {
         let disk = self.disk();
         let mut counts = self.facts.counts.clone();

@@ -1,22 +1,22 @@
-//! One seed, judged.
+//! The verdict on one seed.
 
 use crate::check::{self, Evidence, Promise};
 use crate::sim::{Setting, Sim};
 use std::collections::BTreeMap;
 
-/// What came of a seed.
+/// The result of a seed.
 #[derive(Debug, Default)]
 pub struct Verdict {
     pub seed: u64,
-    /// What does not hold.
+    /// The broken promises.
     pub complaints: Vec<(Promise, String)>,
-    /// How often what happened.
+    /// How often each kind of event happened.
     pub counts: BTreeMap<&'static str, u64>,
-    /// What happened, line by line, if it was asked for.
+    /// The trace, if it was requested.
     pub trace: Vec<String>,
 }
 
-/// Runs a seed and judges it; a deterministic one is also run without faults.
+/// Runs a seed and checks it; a deterministic one also runs without faults.
 pub fn judge(seed: u64, setting: Setting) -> Verdict {
     let mut sim = Sim::from_seed(seed, setting);
     sim.run();
@@ -53,7 +53,6 @@ impl Verdict {
         self.complaints.is_empty()
     }
 
-    /// Which promises were broken.
     pub fn broken(&self) -> Vec<Promise> {
         let mut broken: Vec<Promise> = self.complaints.iter().map(|(promise, _)| *promise).collect();
         broken.sort_unstable();
@@ -61,7 +60,7 @@ impl Verdict {
         broken
     }
 
-    /// For people: the seed, what does not hold, and how to see it again.
+    /// For people: the seed, the broken promises, and the command to repeat the run.
     pub fn report(&self, setting: Setting) -> String {
         let found = self.complaints.iter().take(20).map(|(promise, what)| format!("  {promise:?}: {what}\n"));
         format!(

@@ -1,4 +1,4 @@
-//! What every Store must do: one suite of promises, run on memory, on SQLite, and on whatever comes next.
+//! The conformance suite: promises that every Store must keep, run on memory, on SQLite and on every later store.
 //!
 //! Each promise is a function of its own. [`store_conformance!`](crate::store_conformance) makes a test of each
 //! for one kind of store; it is the only list of them. A store under test needs a [`Home`]: data that several
@@ -23,12 +23,12 @@ use crate::record::{self, JournalWriter};
 use crate::store::{CommitError, Reader, Recovery, Retention, Store, StoredTurn, SweepPlace, Swept};
 use perdura_engine::{ExecutionId, Status, Timestamp, Wake};
 
-/// Data that handles are opened on.
+/// Data with handles on it.
 pub trait Home {
-    /// Another handle on the same data, beside those that are open.
+    /// Another handle on the same data, beside the open ones.
     fn handle(&mut self) -> Box<dyn Store>;
 
-    /// What a restart of the process does to the data; all handles are gone.
+    /// The effect of a process restart on the data; all handles are gone.
     fn restart(&mut self);
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn at(ms: i64) -> Timestamp {
     Timestamp(ms)
 }
 
-/// What the Turns of tests say: something that can be told from all others.
+/// The body of a Turn for tests; it differs from all others.
 pub(crate) fn body(execution: ExecutionId, number: u64) -> Vec<u8> {
     format!("Turn {number} of {execution}").into_bytes()
 }
@@ -155,12 +155,12 @@ pub(crate) fn history(execution: ExecutionId, from: u64, to: u64) -> Vec<u8> {
     record::seal(&bytes)
 }
 
-/// Content that covers these Turns, all in its tail.
+/// Content that covers these Turns, all in the tail.
 pub(crate) fn content(execution: ExecutionId, turns: u64) -> Content {
     Content { turns, events: turns * 3, state: None, tail_from: 1, tail: history(execution, 1, turns) }
 }
 
-/// A running execution that all readers may see.
+/// A running execution that all readers can see.
 pub(crate) fn row(execution: ExecutionId) -> Row {
     Row {
         execution,
@@ -186,7 +186,7 @@ pub(crate) fn row(execution: ExecutionId) -> Row {
     }
 }
 
-/// One that ended after so many Turns.
+/// An execution that ended after so many Turns.
 pub(crate) fn ended(execution: ExecutionId, turns: u64, ended_at: i64) -> Row {
     Row {
         status: Status::Succeeded,
@@ -197,7 +197,7 @@ pub(crate) fn ended(execution: ExecutionId, turns: u64, ended_at: i64) -> Row {
     }
 }
 
-/// One that sleeps after so many Turns.
+/// An execution that sleeps after so many Turns.
 pub(crate) fn asleep(execution: ExecutionId, turns: u64, wake_at: i64) -> Row {
     Row {
         awake: false,
@@ -231,12 +231,12 @@ impl Node {
         Self { store, lease, next, keep_from: Position::default(), totals: Totals::default() }
     }
 
-    /// A row of its journal.
+    /// A position in its journal.
     pub(crate) fn position(&self, number: u64) -> Position {
         Position { number, ..self.next }
     }
 
-    /// Nothing to write yet.
+    /// An empty group.
     pub(crate) fn group(&self) -> Group {
         Group { keep_from: self.keep_from, ..Group::under(self.lease.clone()) }
     }
@@ -268,7 +268,7 @@ impl Node {
         self.commit(&Group { rows, ..self.group() });
     }
 
-    /// A commit after which the journal holds nothing of what was before.
+    /// A commit after which the journal has no earlier rows.
     #[track_caller]
     pub(crate) fn move_on(&mut self) {
         let group = self.turns(&[]);
@@ -284,14 +284,14 @@ impl Node {
         self.store.reader().unwrap()
     }
 
-    /// Takes a slice of what may go.
+    /// Sweeps a slice.
     pub(crate) fn sweep(&mut self, retention: &Retention, most: u32) -> Swept {
         let found = self.reader().sweepable(retention, None, most).unwrap();
         let swept = self.store.sweep(&found.going, retention.ledger_before, most, None).unwrap();
         Swept { more: swept.more || found.next.is_some(), ..swept }
     }
 
-    /// Counts all that would go, a slice at a time.
+    /// Counts everything that a sweep would delete, a slice at a time.
     pub(crate) fn would_go(&self, retention: &Retention, most: u32) -> Swept {
         let mut reader = self.reader();
         let ledger = reader.old_ledger(retention.ledger_before).unwrap();
@@ -308,14 +308,14 @@ impl Node {
     }
 }
 
-/// Who was recovered.
+/// The ids of the recovered executions.
 pub(crate) fn ids(recovery: &Recovery) -> Vec<ExecutionId> {
     let mut ids: Vec<_> = recovery.executions.iter().map(|recovered| recovered.execution).collect();
     ids.sort_unstable();
     ids
 }
 
-/// In the order in which stores give executions.
+/// The ids in the order of stores.
 pub(crate) fn sorted<const N: usize>(mut ids: [ExecutionId; N]) -> Vec<ExecutionId> {
     ids.sort_unstable();
     ids.to_vec()

@@ -1,7 +1,7 @@
-//! Putting executions together from what is kept: a row, segments, and Turns scattered over the journal.
+//! Rebuilds executions from their parts: a row, segments, and Turns scattered over the journal.
 //!
-//! All stores do it by these lines, so they agree on what counts as complete. What has a hole is damaged: an
-//! execution that was rebuilt from half of its Turns would be believed.
+//! All stores use this code, so they agree on when an execution is complete. An execution with a gap is damaged: if it
+//! were rebuilt from half of its Turns, everybody would believe the result.
 
 use crate::group::{Row, Totals};
 use crate::lease::{Lease, Position, Shard};
@@ -11,15 +11,15 @@ use perdura_engine::ExecutionId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a store says of an execution while it is recovered.
+/// The state of an execution in the store during recovery.
 pub(crate) struct Standing {
-    /// How many Turns its row covers; 0 without a row, or where all of them are in the journal.
+    /// How many Turns its row covers; 0 without a row, or if all of them are in the journal.
     pub(crate) covered: u64,
-    /// It is loaded whatever the journal says.
+    /// It is loaded even if the journal has nothing of it.
     pub(crate) awake: bool,
 }
 
-/// Which executions are recovered.
+/// The executions to recover.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
     shards: Arc<[Shard]>,
@@ -27,12 +27,11 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Those of a Lease, in an installation with this many Shards.
+    /// The executions of a Lease, in an installation with this many Shards.
     pub(crate) fn by(lease: &Lease, count: u16) -> Self {
         Self { shards: lease.shards.clone(), count }
     }
 
-    /// All that there are.
     pub(crate) fn all(count: u16) -> Self {
         Self { shards: (0..count).map(Shard).collect(), count }
     }
@@ -51,16 +50,16 @@ impl Held {
 pub(crate) struct Journal {
     held: Held,
     recovery: Recovery,
-    /// Turns beyond the row of each execution.
+    /// The Turns beyond the row of each execution.
     found: BTreeMap<ExecutionId, Found>,
 }
 
 struct Found {
     standing: Standing,
     turns: Vec<(Position, StoredTurn)>,
-    /// Some of the Turns were set aside, and may stand in the journal too.
+    /// Some of the Turns were set aside; they may be in the journal too.
     is_aside: bool,
-    /// What was set aside cannot be read.
+    /// Why a set-aside part cannot be read.
     damage: Option<Damage>,
 }
 
@@ -83,17 +82,17 @@ impl Journal {
         Self { held, recovery: Recovery::default(), found: BTreeMap::new() }
     }
 
-    /// An execution that is to be loaded even if the journal has nothing of it.
+    /// An execution to load even if the journal has nothing of it.
     pub(crate) fn awake(&mut self, execution: ExecutionId, covered: u64) {
         self.found.insert(execution, Found::new(Standing { covered, awake: true }));
     }
 
-    /// What could not be read.
+    /// Records a part that could not be read.
     pub(crate) fn damaged(&mut self, execution: Option<ExecutionId>, what: String) {
         self.recovery.damaged.push((execution, what));
     }
 
-    /// One more row of the journal; they come in order. `standing` tells of executions not seen before.
+    /// Reads one more row of the journal; rows come in order. `standing` is asked about executions not seen before.
     pub(crate) fn read<E>(
         &mut self,
         position: Position,
@@ -118,7 +117,7 @@ impl Journal {
         Ok(())
     }
 
-    /// What was set aside of an execution before, in the order of its positions, and before the journal is read.
+    /// Adds the Turns of an execution that were set aside, in the order of their positions, before the journal is read.
     pub(crate) fn take_back<E>(
         &mut self,
         execution: ExecutionId,
@@ -130,7 +129,7 @@ impl Journal {
             return Ok(());
         }
         let found = self.found(execution, &mut standing)?;
-        // It is told, whatever is left of it.
+        // Report it, even if nothing of it is left.
         (found.is_aside, found.standing.awake) = (true, true);
         match record::read_journal(sealed) {
             Ok((_, turns)) => turns.into_iter().for_each(|(_, turn)| found.take(position, turn)),
@@ -142,7 +141,7 @@ impl Journal {
         Ok(())
     }
 
-    /// An execution that was given up: what the journal has of it does not count.
+    /// An execution that was given up: ignore what the journal has of it.
     pub(crate) fn given_up(&mut self, execution: ExecutionId) {
         self.found.insert(execution, Found::new(Standing { covered: u64::MAX, awake: false }));
     }
@@ -159,8 +158,8 @@ impl Journal {
         }
     }
 
-    /// All of it, for whoever goes on at this position with these totals. `load` gives the row and the first Turn that no
-    /// segment holds.
+    /// The whole result, for the node that continues at this position with these totals. `load` gives the row and the
+    /// first Turn that no segment has.
     pub(crate) fn finish<E>(
         mut self,
         (next, totals): (Position, Totals),
@@ -191,7 +190,7 @@ impl Journal {
     }
 }
 
-/// The blobs of a row open.
+/// Checks that the blobs of a row can be opened.
 pub(crate) fn sound(row: Option<&Row>) -> Result<(), Damage> {
     let Some(content) = row.and_then(|row| row.content.as_ref()) else { return Ok(()) };
     let turns =
@@ -224,7 +223,7 @@ fn whole(found: &Found) -> Result<(), Damage> {
     dense(found.standing.covered, &found.turns)
 }
 
-/// The Turns follow those that are covered, and each other.
+/// Checks that the Turns follow the covered ones without gaps.
 pub(crate) fn dense(covered: u64, turns: &[(Position, StoredTurn)]) -> Result<(), Damage> {
     for ((position, turn), expected) in turns.iter().zip(covered + 1..) {
         if turn.number != expected {
@@ -237,7 +236,7 @@ pub(crate) fn dense(covered: u64, turns: &[(Position, StoredTurn)]) -> Result<()
     Ok(())
 }
 
-/// Turns of one execution in a row, from several places that may overlap.
+/// Collects consecutive Turns of one execution, forwards, from several places that may overlap.
 pub(crate) struct Stretch {
     next: u64,
     bytes_left: Option<usize>,
@@ -245,12 +244,12 @@ pub(crate) struct Stretch {
 }
 
 impl Stretch {
-    /// From this number on, until about so many bytes are there.
+    /// From this number on, until about `bytes_max` bytes were collected.
     pub(crate) fn new(from: u64, bytes_max: usize) -> Self {
         Self { next: from.max(1), bytes_left: Some(bytes_max), turns: Vec::new() }
     }
 
-    /// The number that is wanted next.
+    /// The number of the next wanted Turn.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
@@ -260,7 +259,7 @@ impl Stretch {
         self.bytes_left.is_some()
     }
 
-    /// Takes what belongs here from a place; those before it were asked before.
+    /// Takes the wanted Turns of one place; earlier places must have been taken before.
     pub(crate) fn take(&mut self, turns: impl IntoIterator<Item = StoredTurn>) -> Result<(), Damage> {
         for turn in turns {
             if turn.number < self.next {
@@ -277,13 +276,13 @@ impl Stretch {
         Ok(())
     }
 
-    /// What was found.
+    /// The collected Turns.
     pub(crate) fn turns(self) -> Vec<StoredTurn> {
         self.turns
     }
 }
 
-/// Turns of one execution towards its beginning, from several places that may overlap.
+/// Collects consecutive Turns of one execution, backwards, from several places that may overlap.
 pub(crate) struct Retreat {
     /// The number of the Turn that was taken last.
     before: u64,
@@ -292,18 +291,19 @@ pub(crate) struct Retreat {
 }
 
 impl Retreat {
-    /// Before this number, or from the end, until about so many bytes are there. `end` is the number of the last Turn.
+    /// Before this number, or from the end, until about `bytes_max` bytes were collected. `end` is the number of the
+    /// last Turn.
     pub(crate) fn new(before: Option<u64>, end: u64, bytes_max: usize) -> Self {
         let before = before.unwrap_or(u64::MAX).min(end + 1);
         Self { before, bytes_left: Some(bytes_max), turns: Vec::new() }
     }
 
-    /// Whether a place whose first Turn has this number holds any that are wanted.
+    /// Whether a place whose first Turn has this number has wanted Turns.
     pub(crate) fn wants(&self, first: u64) -> bool {
         self.bytes_left.is_some() && first < self.before
     }
 
-    /// Takes what belongs here from a place, whose Turns are in order; those after it were asked before.
+    /// Takes the wanted Turns of one place, which are in order; later places must have been taken before.
     pub(crate) fn take(&mut self, turns: Vec<StoredTurn>) -> Result<(), Damage> {
         for turn in turns.into_iter().rev() {
             if turn.number >= self.before {
@@ -320,7 +320,7 @@ impl Retreat {
         Ok(())
     }
 
-    /// What was found, the last one first, after all places were asked.
+    /// The collected Turns, the last one first, after all places were taken.
     pub(crate) fn turns(self) -> Result<Vec<StoredTurn>, Damage> {
         if self.wants(1) { Err(missing(1, self.before - 1)) } else { Ok(self.turns) }
     }
@@ -330,7 +330,7 @@ fn missing(from: u64, to: u64) -> Damage {
     Damage(format!("its Turns {from} to {to} are missing"))
 }
 
-/// The sum of what several have counted.
+/// The sum of several totals.
 pub(crate) fn sum(totals: impl IntoIterator<Item = Totals>) -> Totals {
     let mut sum = [0u64; Totals::NAMES.len()];
     for one in totals {

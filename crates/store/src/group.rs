@@ -1,8 +1,8 @@
-//! What one commit writes: the Turns of a group, and the rows of those executions that leave memory with it.
+//! The content of one commit: the Turns of a group, and the rows of executions that leave memory with it.
 //!
-//! A running execution needs no row: it lives in memory and is rebuilt from the journal. It gets one when it
-//! ends, when it falls asleep, when it has run for so long that the journal should not keep its beginning, and,
-//! for readers of the tables, when it has run for a second.
+//! A running execution needs no row: it lives in memory and is rebuilt from the journal. It gets a row when it ends,
+//! when it falls asleep, when it has run for so long that the journal should not keep its beginning, and, for readers
+//! of the tables, when it has run for a second.
 
 use crate::audit::Entries;
 use crate::lease::{Lease, Position, Shard};
@@ -14,11 +14,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// Which machine: a name, whatever its definition is at the moment.
+/// The id of a machine: it belongs to the name, not to one definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct MachineId(pub u64);
 
-/// Which definition of which machine; it never changes.
+/// The id of one definition of a machine; a definition never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RevisionId(pub u64);
 
@@ -27,29 +27,29 @@ pub struct RevisionId(pub u64);
 pub struct Group {
     /// The right to write it.
     pub lease: Lease,
-    /// Where its journal row goes: the one after the last of this incarnation. `None`: no Turns, only rows.
+    /// The position of its journal row: the one after the last of this incarnation. `None`: no Turns, only rows.
     pub position: Option<Position>,
-    /// The row, as [`crate::record::JournalWriter`] makes it.
+    /// The row, as [`crate::record::JournalWriter`] builds it.
     pub journal: Vec<u8>,
-    /// Journal rows before this one, of this incarnation and those before it, are no longer needed for its Shards. Its newest
-    /// row always stays: it holds the totals.
+    /// Journal rows before this one, of this incarnation and those before it, are no longer needed for its Shards. Its
+    /// newest row always stays: it has the totals.
     pub keep_from: Position,
-    /// Executions that leave memory, or are to be seen by readers.
+    /// Executions that leave memory, or that readers should see.
     pub rows: Vec<Row>,
     /// Parts of histories too long for a row.
     pub segments: Vec<Segment>,
-    /// What readers of the ledger table should see.
+    /// Changes of the ledger table for its readers.
     pub ledger: Vec<LedgerChange>,
-    /// Map Runs as they stand now.
+    /// Map Runs in their current state.
     pub map_runs: Vec<MapRunRow>,
-    /// The totals of this incarnation, if the table for readers is to follow them now.
+    /// The totals of this incarnation, if this commit should write them to the table for readers.
     pub totals: Option<Totals>,
-    /// Who asked for what, by the Shard whose chain it goes to.
+    /// Audit entries, by the Shard of their chain.
     pub audit: BTreeMap<Shard, Entries>,
 }
 
 impl Group {
-    /// Nothing yet.
+    /// An empty group.
     pub fn under(lease: Lease) -> Self {
         Self {
             lease,
@@ -66,23 +66,20 @@ impl Group {
     }
 }
 
-/// An execution as its row says it.
+/// An execution's row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     pub execution: ExecutionId,
     pub machine: MachineId,
     pub revision: RevisionId,
-    /// Its name; `None`: its id is its name.
+    /// `None`: its id is its name.
     pub name: Option<Arc<str>>,
-    /// Whether it runs, and how it ended.
     pub status: Status,
     /// It is in some node's memory, and is loaded when the Shard is taken over.
     pub awake: bool,
-    /// When it began.
     pub started_at: Timestamp,
-    /// When it ended.
     pub ended_at: Option<Timestamp>,
-    /// When it wants to be woken, if it sleeps.
+    /// When to wake it, if it sleeps.
     pub wake: Wake,
     /// It sleeps while a worker or a child works for it: a new process has to resume it.
     pub waits: bool,
@@ -90,20 +87,19 @@ pub struct Row {
     pub held: bool,
     /// How often it was redriven.
     pub redrives: u32,
-    /// When it was last redriven.
     pub redriven_at: Option<Timestamp>,
     /// The version that it was started under.
     pub version: Option<u32>,
     /// The alias that it was started by.
     pub alias: Option<Arc<str>>,
     pub labels: Labels,
-    /// The key of the request that it began with, or that the execution began with that started it.
+    /// The key of the client's request that started it, or that started the execution that started it.
     pub root_key: Option<Arc<str>>,
     /// The name of the error that it ended with.
     pub error: Option<Arc<str>>,
-    /// Whose child it is, if it is one.
+    /// Its place in a Map Run, if it is a child.
     pub child: Option<ChildOf>,
-    /// Its content; `None`: all of it is in the journal, or the content that the row has stays as it is.
+    /// Its content; `None`: all of it is in the journal, or the content of the existing row stays.
     pub content: Option<Content>,
 }
 
@@ -111,9 +107,9 @@ pub struct Row {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ChildOf {
     pub run: Uuid,
-    /// Which of its children, from 0.
+    /// The number of the child, from 0.
     pub index: u32,
-    /// How many items it is for.
+    /// The number of its items.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub items: u32,
 }
@@ -127,17 +123,17 @@ fn is_one(items: &u32) -> bool {
     *items == 1
 }
 
-/// How far an execution is down a line of children that were let in where there was no place.
+/// The place of an execution in a line of children that may run without a place of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nesting {
     /// From 1, for the first of the line.
     pub depth: u32,
-    /// It has a place of its own; only its children go on with the line.
+    /// It has a place of its own; only its children continue the line.
     pub has_place: bool,
 }
 
-/// A Map Run as its row says it. While it runs, its numbers may be a second old; which children it has, and how they
-/// stand, is told by their own rows.
+/// A Map Run's row. While it runs, its numbers may be a second old; the children's own rows say which children exist
+/// and how they stand.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MapRunRow {
     /// Its id, which is part of its ARN.
@@ -145,44 +141,38 @@ pub struct MapRunRow {
     pub arn: Arc<str>,
     /// The execution that waits for it.
     pub execution: ExecutionId,
-    /// Whether it runs, and how it ended.
     pub status: Status,
-    /// When it began.
     pub started_at: Timestamp,
-    /// When it ended.
     pub ended_at: Option<Timestamp>,
-    /// How often it was redriven.
     pub redrives: u32,
-    /// When it was last redriven.
     pub redriven_at: Option<Timestamp>,
     pub bounds: MapRunBounds,
-    /// The version of what its items are read from, if they are.
+    /// The version of the file or list that its items come from, if they do.
     pub source_version: Option<Arc<str>>,
-    /// How its items and children fare.
+    /// The counts of its items and children.
     pub counts: MapRunCounts,
-    /// Of how many children the results were written.
+    /// The number of children with written results.
     pub results_written: u64,
 }
 
-/// From which an execution is rebuilt: a snapshot if there is one, then the Turns after it.
+/// The data to rebuild an execution: a snapshot if there is one, then the Turns after it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Content {
-    /// How many Turns it has had, all of them covered here.
+    /// The number of its Turns, all of them covered here.
     pub turns: u64,
-    /// Its last event's number.
+    /// The number of its last event.
     pub events: u64,
-    /// The state after one of its Turns; absent where the tail begins with the first.
+    /// The state after one of its Turns; absent if the tail begins with the first.
     pub state: Option<Snapshot>,
-    /// The number of the first Turn in the tail.
     pub tail_from: u64,
-    /// The last Turns, sealed as a history; what came before is in segments.
+    /// The last Turns, sealed as a history; earlier ones are in segments.
     pub tail: Vec<u8>,
 }
 
 /// An execution's state after one of its Turns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
-    /// After which Turn.
+    /// The Turn before the snapshot.
     pub turn: u64,
     /// Sealed.
     pub bytes: Vec<u8>,
@@ -194,7 +184,6 @@ pub struct Segment {
     pub execution: ExecutionId,
     /// The number of its first Turn.
     pub first: u64,
-    /// How many Turns.
     pub turns: u64,
     /// Sealed as a history.
     pub bytes: Vec<u8>,
@@ -203,9 +192,9 @@ pub struct Segment {
 /// A change of the ledger table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LedgerChange {
-    /// Pending, failed or uncertain: there is a row for it.
+    /// Pending, failed or uncertain: the key has a row.
     Put(Box<LedgerRow>),
-    /// Completed, and the execution's record tells the rest.
+    /// Completed: the row goes, the execution's record has the rest.
     Drop {
         /// The readable key.
         key: Arc<str>,
@@ -214,23 +203,21 @@ pub enum LedgerChange {
     Ended { execution: ExecutionId, at: Timestamp },
 }
 
-/// What was done under a key.
+/// The ledger's record of a key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LedgerRow {
     /// `{execution}:{step}:{round}`
     pub key: Arc<str>,
-    /// What went over the wire.
+    /// The key on the wire.
     pub wire_key: Uuid,
     pub execution: ExecutionId,
     /// `SendToGov#17`
     pub step: Arc<str>,
-    /// Which key generation.
     pub round: u32,
-    /// What is known.
     pub status: LedgerStatus,
-    /// When it was first sent.
+    /// When the call was first sent.
     pub started_at: Timestamp,
-    /// When it was settled.
+    /// When the call was settled.
     pub completed_at: Option<Timestamp>,
     /// The result, as JSON.
     pub result: Option<Arc<str>>,
@@ -239,7 +226,7 @@ pub struct LedgerRow {
 }
 
 impl LedgerRow {
-    /// An attempt, as its key tells; how it was settled is added by whoever knows.
+    /// An attempt, from its key; the caller adds how it was settled.
     pub fn of(key: &EffectKey, execution: ExecutionId, status: LedgerStatus, started_at: Timestamp) -> Self {
         Self {
             key: key.readable().into(),
@@ -256,28 +243,26 @@ impl LedgerRow {
     }
 }
 
-/// What has happened since the data was made, as one incarnation and those that it followed counted it. Each journal row
-/// holds the newest.
+/// Counters since the installation was made, over one incarnation and its predecessors. Each journal row has the
+/// newest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Executions that began.
     pub started: u64,
-    /// Ended well.
+    /// Executions that succeeded.
     pub succeeded: u64,
-    /// Ended in error, by a stop or by running out of time.
+    /// Executions that failed, were stopped or timed out.
     pub failed: u64,
     pub turns: u64,
-    /// Attempts that were sent.
     pub steps_sent: u64,
-    /// Steps that were done.
     pub steps_completed: u64,
-    /// Attempts that were certainly not done.
+    /// Attempts that were certainly not performed.
     pub steps_failed: u64,
-    /// Attempts of which nobody knows.
+    /// Attempts with an unknown outcome.
     pub steps_uncertain: u64,
     /// Attempts sent again under the same key after a restart.
     pub steps_repeated: u64,
-    /// Answers that came for a step that had one already, or was given up.
+    /// Answers to a step that had one already, or was given up.
     pub outcomes_late: u64,
     /// Executions that had ended and run again.
     pub redriven: u64,
@@ -299,7 +284,7 @@ impl Totals {
         "redriven",
     ];
 
-    /// All of them. New ones are added at the end.
+    /// All counters. New ones are added at the end.
     pub fn values(&self) -> [u64; 11] {
         [
             self.started,
@@ -316,12 +301,12 @@ impl Totals {
         ]
     }
 
-    /// How many executions run, asleep or not. Each of those that ended was started, or had run again.
+    /// How many executions run, asleep or not. Each one that ended was started before, or had run again.
     pub fn running(&self) -> u64 {
         (self.started + self.redriven).saturating_sub(self.succeeded + self.failed)
     }
 
-    /// From values in the same order; those that an older record lacks are 0.
+    /// From values in the same order; counters that an older record lacks are 0.
     pub fn from_values(values: &[u64]) -> Self {
         let at = |index: usize| values.get(index).copied().unwrap_or(0);
         Self {

@@ -1,8 +1,8 @@
 //! Durable memory.
 //!
-//! A [`Store`] keeps what a node commits: one journal row for each group of Turns, and rows for the executions that
-//! ended or fell asleep in it. It knows nothing of why a Turn was decided. A node may write on the Shards that it
-//! holds a [`Lease`] for, and a commit under an [`Incarnation`] that somebody ended is refused.
+//! A [`Store`] keeps the commits of a node: one journal row for each group of Turns, and rows for the executions that
+//! ended or fell asleep in it. It does not know why a Turn was decided. A node may write on Shards with a [`Lease`],
+//! and a commit under an [`Incarnation`] that was ended is refused.
 
 pub mod audit;
 pub mod conformance;

@@ -1,25 +1,24 @@
-//! Machines as they are kept: their definitions, which of them counts, and what is kept by name beside machines.
+//! Stored machines: their definitions, which of them counts, and the registry of other named things.
 //!
-//! A definition never changes once it is kept; what changes is the [`Head`], which says which one counts. A change of a
-//! head is decided on what was seen of it and is refused when somebody else was faster, so that several doors can
-//! change machines without a lock.
+//! A stored definition never changes; the [`Head`] changes, which says which one counts. A change of a head is decided
+//! on the head that was seen, and is refused if another change was faster, so that several APIs can change machines
+//! without a lock.
 
 use crate::group::{MachineId, RevisionId};
 use perdura_engine::Timestamp;
 use perdura_engine::asl::machine::MachineType;
 use std::sync::Arc;
 
-/// A definition to keep.
+/// A definition to store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewMachine {
     pub name: Arc<str>,
-    /// Standard or Express.
     pub kind: MachineType,
     /// The definition as it was given.
     pub definition: Arc<str>,
     /// The role that it would run under on AWS; `None`: a default.
     pub role_arn: Option<Arc<str>>,
-    /// What else was said of it, as JSON that the store does not look into.
+    /// Other settings, as JSON that the store does not parse.
     pub settings: Option<Arc<str>>,
     pub at: Timestamp,
 }
@@ -37,22 +36,21 @@ impl NewMachine {
     }
 }
 
-/// A definition to keep under a name that is said elsewhere.
+/// A definition to store for a machine that is named elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRevision {
-    /// Standard or Express.
     pub kind: MachineType,
     /// The definition as it was given.
     pub definition: Arc<str>,
     /// The role that it would run under on AWS; `None`: a default.
     pub role_arn: Option<Arc<str>>,
-    /// What else was said of it, as JSON that the store does not look into.
+    /// Other settings, as JSON that the store does not parse.
     pub settings: Option<Arc<str>>,
     pub at: Timestamp,
 }
 
 impl NewRevision {
-    /// As it is kept, where it is the one that counts for this machine.
+    /// The record, if this definition counts for this machine.
     pub fn record(&self, head: &Head) -> MachineRecord {
         MachineRecord {
             machine: head.machine,
@@ -67,27 +65,24 @@ impl NewRevision {
     }
 }
 
-/// A definition that is kept.
+/// A stored definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineRecord {
     pub machine: MachineId,
-    /// Which definition of it.
     pub revision: RevisionId,
     pub name: Arc<str>,
-    /// Standard or Express.
     pub kind: MachineType,
     /// The definition as it was given.
     pub definition: Arc<str>,
     /// The role that it would run under on AWS; `None`: a default.
     pub role_arn: Option<Arc<str>>,
-    /// What else was said of it, as JSON that the store does not look into.
+    /// Other settings, as JSON that the store does not parse.
     pub settings: Option<Arc<str>>,
-    /// When it was given.
     pub created_at: Timestamp,
 }
 
 impl MachineRecord {
-    /// Whether it is what is to be kept, whenever that was given.
+    /// Whether it equals a definition to store, except for the time.
     pub fn says(&self, new: &NewRevision) -> bool {
         self.kind == new.kind
             && self.definition == new.definition
@@ -96,59 +91,56 @@ impl MachineRecord {
     }
 }
 
-/// What a card says that nothing was written on.
+/// The content of an empty card.
 pub const BLANK: &str = "{}";
 
-/// A machine as it stands.
+/// The current state of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Which machine. A name keeps it, also when the machine goes and comes again.
+    /// The machine's id. A name keeps it, even if the machine is deleted and created again.
     pub machine: MachineId,
     pub name: Arc<str>,
-    /// Standard or Express.
     pub kind: MachineType,
     /// The definition that counts.
     pub revision: RevisionId,
-    /// When the machine was made.
     pub created_at: Timestamp,
-    /// Grows with every change, also when the machine goes and comes again.
+    /// Grows with every change, also when the machine is deleted and created again.
     pub changed: u64,
-    /// What is kept beside its definitions, as JSON that the store does not look into; `{}` at first.
+    /// The data beside its definitions, as JSON that the store does not parse; `{}` at first.
     pub card: Arc<str>,
 }
 
-/// A change of a machine, decided on what was seen of it.
+/// A change of a machine, decided on the state that was seen.
 pub struct MachineChange<'a> {
-    /// Which machine.
     pub name: Arc<str>,
-    /// [`Head::changed`] as it was seen; `None`: there was no such machine.
+    /// The seen [`Head::changed`]; `None`: there was no such machine.
     pub seen: Option<u64>,
-    /// A definition that counts from now on; `None`: the one that counts stays.
+    /// The definition that counts from now on; `None`: the current one stays.
     pub revision: Option<NewRevision>,
-    /// What the card says from now on, given the definition that counts then; `None` from it: the machine goes. Its
+    /// The new card, given the definition that counts then; if it returns `None`, the machine is deleted. Its
     /// definitions and executions stay.
     pub card: &'a (dyn Fn(RevisionId) -> Option<Arc<str>> + 'a),
 }
 
-/// What came of a change.
+/// The result of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Revised {
-    /// It was made, and the machine stands so.
+    /// The change was made; this is the new state.
     Stands(Head),
-    /// The machine is gone, or is still not there, as nothing defines it.
+    /// The machine was deleted, or still does not exist, as nothing defines it.
     Gone,
-    /// The machine stands otherwise than it was seen, or is not there. Nothing was changed: look again.
+    /// The machine is not as it was seen, or does not exist. Nothing was changed: look again.
     Otherwise(Option<Head>),
 }
 
-/// What is kept by name and is no machine.
+/// The kinds of named things that are not machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Registry {
-    /// How to authenticate at a destination, sealed.
+    /// Credentials for a destination, encrypted.
     Connection,
     /// A kind of work that workers ask for.
     Activity,
-    /// An activity that was deleted, and not made again.
+    /// An activity that was deleted, and not created again.
     DeletedActivity,
     /// A bearer token: its role, and the hash of its secret.
     Token,
@@ -156,15 +148,13 @@ pub enum Registry {
     Pause,
 }
 
-/// One of them.
+/// A registered thing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registered {
-    /// What it is.
     pub kind: Registry,
-    /// Its name, of which there is one of each kind.
+    /// Its name, unique among its kind.
     pub name: Arc<str>,
-    /// When it was given.
     pub created_at: Timestamp,
-    /// What it says; the store does not look into it.
+    /// Its content; the store does not parse it.
     pub body: Vec<u8>,
 }

@@ -1,7 +1,7 @@
-//! A Store that forgets when the process ends: for tests, for simulation, and for trying things out.
+//! A Store in memory: for tests, for simulation, and for trials. Its data ends with the process.
 //!
-//! It refuses what SQLite refuses, so that a program that works on it works on disk. Everything is in order and
-//! nothing depends on chance, its secret aside: the same calls give the same answers.
+//! It refuses whatever SQLite refuses, so that a program that works on it works on disk. Everything is ordered and
+//! nothing depends on chance, except its secret: the same calls give the same answers.
 
 mod audit;
 mod erase;
@@ -32,38 +32,36 @@ pub struct MemoryStore {
     memory: Arc<Mutex<Memory>>,
 }
 
-/// What is kept.
 #[derive(Debug, Default)]
 struct Memory {
     shards: Vec<Owned>,
-    /// Those that live, and those that were given back and that nobody follows yet.
+    /// Living incarnations, and those that were given back and have no successor yet.
     lives: BTreeMap<Incarnation, Life>,
     latest: Incarnation,
     journal: BTreeMap<Position, Vec<u8>>,
     machines: BTreeMap<Arc<str>, machines::Known>,
     revisions: BTreeMap<RevisionId, MachineRecord>,
     rows: BTreeMap<ExecutionId, Kept>,
-    /// Of those that have rows, and reserved ones.
+    /// Names of executions with rows, and reserved names.
     names: BTreeMap<(MachineId, Arc<str>), ExecutionId>,
     segments: BTreeMap<(ExecutionId, u64), Segment>,
     ledger: BTreeMap<Arc<str>, (LedgerRow, Option<Timestamp>)>,
     map_runs: BTreeMap<Uuid, MapRunRow>,
-    /// The children of Map Runs.
     children: BTreeMap<(Uuid, u32), ExecutionId>,
     /// Map Runs whose parents are gone.
     orphaned: BTreeSet<Uuid>,
     registry: BTreeMap<(Registry, Arc<str>), Registered>,
-    /// What is kept of executions that cannot be read; without Turns: it was given up.
+    /// The Turns of executions that cannot be read; without Turns: the execution was given up.
     aside: BTreeMap<(Position, Option<ExecutionId>), Option<Vec<u8>>>,
     audit: audit::Audit,
     secret: Secret,
 }
 
-/// Chance that nobody is shown.
+/// Random bytes that are never shown.
 struct Secret([u8; 32]);
 
 impl Default for Secret {
-    /// The keys of a hasher are the only chance that the standard library gives away.
+    /// The keys of a hasher are the only randomness in the standard library.
     fn default() -> Self {
         let mut bytes = [0; 32];
         for chunk in bytes.chunks_mut(8) {
@@ -79,11 +77,10 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A Shard.
 #[derive(Clone, Debug, Default)]
 struct Owned {
     by: Option<Incarnation>,
-    /// Nothing before this is needed for it.
+    /// No earlier journal row is needed for it.
     keep_from: Position,
 }
 
@@ -94,7 +91,7 @@ struct Life {
     holder: Option<Arc<str>>,
     expires_at: Timestamp,
     steady_at: Option<Timestamp>,
-    /// What was counted when it began, or was told to readers last.
+    /// The counters at its beginning, or the last ones written for readers.
     totals: Totals,
 }
 
@@ -102,13 +99,13 @@ struct Life {
 #[derive(Clone, Debug)]
 struct Kept {
     row: Row,
-    /// The newest journal row when its content was written: no Turn that it covers stands in a later one.
+    /// The newest journal row when its content was written: no Turn that it covers is in a later one.
     covered_at: Position,
     erased_at: Option<Timestamp>,
 }
 
 impl MemoryStore {
-    /// Empty, divided into this many Shards.
+    /// An empty store with this many Shards.
     pub fn new(shards: u16) -> Self {
         let shards = vec![Owned::default(); usize::from(shards.max(1))];
         Self { memory: Arc::new(Mutex::new(Memory { shards, ..Memory::default() })) }
@@ -147,20 +144,20 @@ impl Memory {
         all.map(|(position, sealed)| (*position, sealed))
     }
 
-    /// The last journal row of an incarnation, or the place before its first.
+    /// The last journal row of an incarnation, or the position before its first.
     fn newest(&self, incarnation: Incarnation) -> Position {
         let newest = self.journal_of(incarnation).next_back();
         newest.map_or(Position::before(incarnation), |(position, _)| position)
     }
 
-    /// What an incarnation and those that it followed have counted.
+    /// The counters of an incarnation and its predecessors.
     fn totals(&self, incarnation: Incarnation) -> Totals {
         let mut rows = self.journal_of(incarnation).rev();
         let newest = rows.find_map(|(_, sealed)| record::read_journal(sealed).ok());
         newest.map_or_else(|| self.lives[&incarnation].totals, |(totals, _)| totals)
     }
 
-    /// The first Turn of an execution that no segment holds.
+    /// The first Turn of an execution that no segment has.
     fn unsegmented_from(&self, execution: ExecutionId) -> u64 {
         let last = self.segments.range((execution, 0)..=(execution, u64::MAX)).next_back();
         last.map_or(1, |(_, segment)| segment.first + segment.turns)

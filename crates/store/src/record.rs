@@ -1,8 +1,8 @@
-//! The record format, version 1: how Turns, histories and states look as bytes. docs/storage.md describes it.
+//! The record format, version 1: Turns, histories and states as bytes. docs/storage.md describes it.
 //!
-//! Every blob is *sealed*: a version, a method, a checksum, then the content, compressed where that helps. A page
-//! that a disk has spoilt is found when it is read, not believed. Inside are bodies in JSON, whose shape the golden
-//! files of the engine pin; so a record of today is read by every later version.
+//! Every blob is *sealed*: a version, a method, a checksum, then the content, compressed where that helps. So damage by
+//! a disk is found when the blob is read. Inside are bodies in JSON; the golden files of the engine pin their shape, so
+//! every later version can read the records of today.
 
 pub(crate) mod erase;
 mod json;
@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use uuid::Uuid;
 
-/// The version of the format that is written.
+/// The version of the format to write.
 const VERSION: u8 = 1;
-/// Not compressed: it would not have helped.
+/// Not compressed, because that would not help.
 const PLAIN: u8 = 0;
 /// LZ4 block, after its uncompressed size in four bytes, the lowest first.
 const LZ4: u8 = 1;
@@ -25,14 +25,14 @@ const LZ4: u8 = 1;
 const HEADER: usize = 6;
 /// Shorter content is not worth compressing.
 const WORTH_COMPRESSING: usize = 64;
-/// LZ4 makes nothing smaller than by this: a size that says otherwise is damage.
+/// LZ4 never compresses by more than this factor: a size beyond it is damage.
 const RATIO_MAX: usize = 256;
-/// How much room to compress into a thread keeps.
+/// How many bytes of its compression buffer a thread keeps.
 const ROOM_KEPT: usize = 1 << 20;
-/// The most that the totals of a journal row take.
+/// The largest size of a journal row's totals.
 const TOTALS_BYTES_MAX: usize = 10 * (1 + Totals::NAMES.len());
 
-/// Bytes that are not what was written.
+/// Bytes that differ from the bytes that were written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Damage(pub String);
@@ -59,7 +59,6 @@ thread_local! {
     static ROOM: RefCell<Room> = RefCell::default();
 }
 
-/// Seals content.
 pub fn seal(content: &[u8]) -> Vec<u8> {
     let mut sealed = Vec::new();
     if content.len() >= WORTH_COMPRESSING {
@@ -106,7 +105,7 @@ fn checksum(version: u8, method: u8, content: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Opens what was sealed.
+/// Opens a sealed blob.
 pub fn open(sealed: &[u8]) -> Result<Vec<u8>, Damage> {
     let [version, method, c0, c1, c2, c3, rest @ ..] = sealed else { return damage("the record is cut off") };
     if *version != VERSION {
@@ -156,11 +155,11 @@ fn take<'b>(bytes: &mut &'b [u8], length: usize) -> Result<&'b [u8], Damage> {
     Ok(taken)
 }
 
-/// A journal row in the making: the totals after it, then its Turns.
+/// Builds a journal row: the totals after it, then its Turns.
 #[derive(Debug)]
 pub struct JournalWriter {
     totals: Totals,
-    /// Behind room for the totals.
+    /// The Turns, after space for the totals.
     turns: Vec<u8>,
 }
 
@@ -171,19 +170,18 @@ impl Default for JournalWriter {
 }
 
 impl JournalWriter {
-    /// An empty one.
     pub fn new(totals: &Totals) -> Self {
         Self { totals: *totals, turns: vec![0; TOTALS_BYTES_MAX] }
     }
 
-    /// An empty one with room for so many bytes of Turns.
+    /// An empty row with space for so many bytes of Turns.
     pub fn with_room(bytes: usize) -> Self {
         let mut journal = Self::default();
         journal.turns.reserve(bytes);
         journal
     }
 
-    /// One more Turn.
+    /// Adds a Turn.
     pub fn push(&mut self, execution: ExecutionId, number: u64, body: &[u8]) {
         self.turns.extend_from_slice(execution.uuid().as_bytes());
         put_number(&mut self.turns, number);
@@ -191,7 +189,7 @@ impl JournalWriter {
         self.turns.extend_from_slice(body);
     }
 
-    /// The totals, with these Turns counted.
+    /// Sets the totals, with these Turns counted.
     pub fn set_totals(&mut self, totals: &Totals) {
         self.totals = *totals;
     }
@@ -210,7 +208,7 @@ impl JournalWriter {
     }
 }
 
-/// A journal row, read: the totals after it, and its Turns in order.
+/// Reads a journal row: the totals after it, and its Turns in order.
 pub fn read_journal(sealed: &[u8]) -> Result<(Totals, Vec<(ExecutionId, StoredTurn)>), Damage> {
     let content = open(sealed)?;
     let mut rest = content.as_slice();
@@ -233,7 +231,7 @@ pub fn push_turn(history: &mut Vec<u8>, body: &[u8]) {
     history.extend_from_slice(body);
 }
 
-/// The Turns of a sealed history, of which the first has this number.
+/// The Turns of a sealed history; the first one has this number.
 pub fn read_history(sealed: &[u8], first: u64) -> Result<Vec<StoredTurn>, Damage> {
     let content = open(sealed)?;
     let mut rest = content.as_slice();
@@ -246,22 +244,21 @@ pub fn read_history(sealed: &[u8], first: u64) -> Result<Vec<StoredTurn>, Damage
     Ok(turns)
 }
 
-/// A Turn as it is stored, in JSON. The first of an execution also says who it is.
+/// A stored Turn, in JSON. The first Turn of an execution also has its identity.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TurnBody {
-    /// Who it is.
+    /// The identity, in the first Turn only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begun: Option<Begun>,
-    /// What was decided.
     pub turn: Turn,
 }
 
-/// What the first Turn says beside its records.
+/// The content of the first Turn beside its records.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Begun {
     pub machine: MachineId,
     pub revision: RevisionId,
-    /// Its name was given; otherwise it is its id.
+    /// Its name was given; otherwise its id is its name.
     pub named: bool,
     /// The step of another execution that started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -272,15 +269,14 @@ pub struct Begun {
     /// Its place in a line of children without places, if it is in one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nesting: Option<Nesting>,
-    /// Who it is.
     pub identity: Identity,
-    /// Whose child it is, if it is one.
+    /// Its place in a Map Run, if it is a child.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child: Option<ChildOf>,
 }
 
-/// Writes a Turn behind what is in the buffer, as [`TurnBody`] reads it. A debug build reads it back: a Turn that
-/// cannot be read would be noticed after the next start, when it is too late.
+/// Appends a Turn to the buffer, in the form of [`TurnBody`]. A debug build reads it back: a Turn that cannot be read
+/// would be noticed only after the next start, when it is too late.
 pub fn write_turn(buffer: &mut Vec<u8>, begun: Option<&Begun>, turn: &Turn) {
     #[derive(Serialize)]
     struct Borrowed<'a> {
@@ -296,8 +292,8 @@ pub fn write_turn(buffer: &mut Vec<u8>, begun: Option<&Begun>, turn: &Turn) {
     }
 }
 
-/// Whether a Turn that was written comes back as it was: what is committed and cannot be read again is lost. What does
-/// not come back is told, with the first record that differs.
+/// Whether a written Turn reads back the same: a committed Turn that cannot be read is lost. The error has the first
+/// record that differs.
 pub fn comes_back(body: &[u8], begun: Option<&Begun>, turn: &Turn) -> Result<(), Damage> {
     let read = TurnBody::read(body)?;
     if read.begun.as_ref() != begun {

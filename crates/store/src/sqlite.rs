@@ -1,9 +1,8 @@
 //! Durable memory in one SQLite file.
 //!
-//! The data directory holds `perdura.db` with its log, and `lock`, which the one process that writes holds.
-//! Whoever only reads needs no lock. A commit is one transaction that is synced before it is acknowledged. After
-//! an error of which nobody can say what it left on disk the handle refuses all further work: the way on is to
-//! open the file again and to read what is there.
+//! The data directory holds `perdura.db` with its log, and `lock`, which the one process that writes holds. Readers
+//! need no lock. A commit is one transaction that is synced before it is acknowledged. After an error with unknown
+//! effect on the disk, the handle refuses all further work: the caller must open the file again and read what is there.
 
 mod aside;
 mod audit;
@@ -51,25 +50,24 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Writers wait this long for each other before they are told to come again.
+/// Writers wait this long for each other before they return busy.
 const BUSY_FOR: Duration = Duration::from_secs(1);
-/// Statements that are kept ready.
+/// The number of cached statements.
 const STATEMENTS: usize = 64;
-/// Earlier versions can spoil a file when two connections copy the log at once.
+/// Earlier versions can damage a file when two connections copy the log at once.
 const SQLITE_OLDEST: i32 = 3_051_003;
-/// The size of a page.
 const PAGE_BYTES: u32 = 4_096;
 
-/// How a file is opened.
+/// Options for opening a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SqliteOptions {
-    /// Into how many Shards a new installation is divided; one that exists keeps what it has.
+    /// The number of Shards of a new installation; an existing one keeps its number.
     pub shards: u16,
-    /// The file never has more pages of 4096 bytes than this; what does not fit fails as on a full disk.
+    /// The file never has more pages of 4096 bytes than this; a write beyond it fails as on a full disk.
     pub pages_max: Option<u32>,
-    /// How much of the file is kept in memory.
+    /// The size of the page cache.
     pub cache_bytes: u32,
-    /// How large the log may grow before it is copied into the file.
+    /// The size at which the log is copied into the file.
     pub log_bytes: u32,
 }
 
@@ -79,7 +77,7 @@ impl Default for SqliteOptions {
     }
 }
 
-/// A handle that writes. It is one of a kind: a second process is refused.
+/// A handle that writes. Only one process can have one: a second process is refused.
 #[derive(Debug)]
 pub struct SqliteStore {
     connection: Connection,
@@ -87,9 +85,9 @@ pub struct SqliteStore {
     options: SqliteOptions,
     shards: u16,
     restored_at: Option<Timestamp>,
-    /// Why this handle does nothing any more.
+    /// Why this handle refuses all work.
     lost: Option<Failure>,
-    /// Shared with handles beside this one; the lock goes last.
+    /// Shared with the other handles of this process; the lock goes last.
     shared: Arc<Shared>,
 }
 
@@ -98,13 +96,14 @@ struct Shared {
     checkpointer: Checkpointer,
     names: Arc<Names>,
     tightened: Vec<Tightened>,
-    /// No incarnation was begun by this process: all that there are belong to processes that are gone.
+    /// This process has begun no incarnation yet: all existing ones belong to processes that are gone.
     is_first: Mutex<bool>,
     _lock: Lock,
 }
 
 impl SqliteStore {
-    /// Opens the data in a folder, or makes it. Of what is there nothing is changed, so that it opens on a full disk too.
+    /// Opens the data in a folder, or creates it. Opening changes no existing data, so that it works on a full disk
+    /// too.
     pub fn open(folder: &Path, options: SqliteOptions) -> Result<Self, Failure> {
         let files = Files::of(folder);
         let tightened = mode::close(&files)?;
@@ -120,7 +119,7 @@ impl SqliteStore {
         Self::with(connection, files, options, shared)
     }
 
-    /// What was open to others when the data was opened, for a line in the log.
+    /// Files and folders that others could access when the data was opened, for a line in the log.
     pub fn tightened(&self) -> &[Tightened] {
         &self.shared.tightened
     }
@@ -145,7 +144,7 @@ impl SqliteStore {
         Ok(Self { connection, files, options, shards, restored_at, lost: None, shared })
     }
 
-    /// Does something in one transaction: all of it or nothing.
+    /// Runs a change in one transaction: all of it or nothing.
     fn transact<T>(
         &mut self,
         doing: &str,
@@ -159,14 +158,14 @@ impl SqliteStore {
                     self.shared.checkpointer.desk.grown(&self.connection);
                     Ok(done)
                 }
-                // Whatever it says, even "busy": from here on nobody knows what is on disk.
+                // Whatever the error says, even "busy": from here on the content of the disk is unknown.
                 Err(trouble) => Err(self.lose(doing, trouble)),
             },
             Err(refused) => Err(self.refused(doing, refused)),
         }
     }
 
-    /// Looks at one moment without changing it. SQLite would not commit what ran into a spoilt page.
+    /// Reads in one transaction without changing anything. SQLite would not commit after reading a damaged page.
     fn look<T>(
         &mut self,
         doing: &str,
@@ -183,7 +182,7 @@ impl SqliteStore {
         }
     }
 
-    /// The handle is good, and the log is not left to grow.
+    /// Checks that the handle is good, and keeps the log short.
     fn ready(&mut self) -> Result<(), CommitError> {
         let desk = &self.shared.checkpointer.desk;
         if let Err(trouble) = desk.finish(&self.connection) {
@@ -209,7 +208,7 @@ impl SqliteStore {
             }
             Refused::Trouble(trouble) => {
                 let error = self.lose(doing, trouble);
-                // Leaves nothing half done for those beside us; if it cannot, closing the file does.
+                // Leaves nothing half done for the other handles; if the rollback fails, closing the file does it.
                 let _ = run(&self.connection, "ROLLBACK");
                 error
             }
@@ -234,16 +233,16 @@ impl SqliteStore {
     }
 }
 
-/// Into how many Shards a file says it is divided.
+/// The number of Shards stored in a file.
 fn shards_of(said: Option<i64>, files: &Files) -> Result<u16, Failure> {
     said.and_then(|shards| u16::try_from(shards).ok())
         .ok_or_else(|| files.refusal("it does not say into how many Shards it is divided"))
 }
 
-/// Why a transaction is not to be committed.
+/// Why a transaction must not be committed.
 enum Refused {
     Fenced(CommitError),
-    /// The caller asks for what must not be.
+    /// The caller asks for something invalid.
     Wrong(String),
     Trouble(Trouble),
 }
@@ -254,7 +253,7 @@ impl<T: Into<Trouble>> From<T> for Refused {
     }
 }
 
-/// What was done is on the audit, where somebody asked for it.
+/// Adds the change to the audit, if there is a requester.
 fn note(
     connection: &Connection,
     by: Option<&Arc<Origin>>,
@@ -267,7 +266,7 @@ fn run(connection: &Connection, sql: &str) -> Result<(), Trouble> {
     Ok(connection.prepare_cached(sql)?.execute([]).map(|_| ())?)
 }
 
-/// A program that does not bundle SQLite has whichever is installed.
+/// Checks SQLite's version: a program that does not bundle SQLite uses the installed one.
 fn fit(version: i32, files: &Files) -> Result<(), Failure> {
     if version >= SQLITE_OLDEST {
         return Ok(());
@@ -276,7 +275,6 @@ fn fit(version: i32, files: &Files) -> Result<(), Failure> {
         .refusal("the program is linked to an SQLite older than 3.51.3: build it with the feature `bundled`"))
 }
 
-/// A connection that writes.
 fn connect(files: &Files, options: &SqliteOptions) -> Result<Connection, Failure> {
     fit(rusqlite::version_number(), files)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
@@ -288,7 +286,7 @@ fn connect(files: &Files, options: &SqliteOptions) -> Result<Connection, Failure
         connection.busy_timeout(BUSY_FOR)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
         connection.pragma_update(None, "page_size", PAGE_BYTES)?;
-        // It counts for a file that is empty, and for one that is written anew. Saying it again would write.
+        // The pragma applies to an empty file, and to one that is rewritten. Setting it again would write.
         let vacuum: i64 = connection.pragma_query_value(None, "auto_vacuum", |row| row.get(0))?;
         if vacuum != room::INCREMENTAL {
             connection.pragma_update(None, "auto_vacuum", room::INCREMENTAL)?;
@@ -297,7 +295,7 @@ fn connect(files: &Files, options: &SqliteOptions) -> Result<Connection, Failure
         connection.pragma_update(None, "synchronous", "full")?;
         connection.pragma_update(None, "wal_autocheckpoint", 0)?;
         connection.pragma_update(None, "foreign_keys", false)?;
-        // What is deleted is overwritten, whoever deletes it: nothing of it waits on free pages for somebody to erase it.
+        // Deleted data is overwritten on every delete: none of it stays on free pages until an erasure.
         connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;
         connection.pragma_update(None, "temp_store", "memory")?;
         connection.pragma_update(None, "cache_size", -i64::from(options.cache_bytes / 1024))?;
@@ -309,7 +307,7 @@ fn connect(files: &Files, options: &SqliteOptions) -> Result<Connection, Failure
     open().map_err(|error| files.failure("opening", error.into()))
 }
 
-/// A new file is there after a power cut only once its folder is on disk.
+/// A new file survives a power cut only once its folder is synced.
 fn sync_folder(folder: &Path) -> Result<(), Failure> {
     std::fs::File::open(folder)
         .and_then(|file| file.sync_all())
@@ -389,7 +387,7 @@ impl Catalog for SqliteStore {
             Ok(room::give_back(connection, pages, reserves)?)
         })?;
         if given && !room.more {
-            // The file is cut off when the log has been copied.
+            // SQLite truncates the file when the log has been copied.
             self.shared.checkpointer.desk.copy();
         }
         Ok(room)
@@ -452,7 +450,7 @@ impl Store for SqliteStore {
         let mut is_first = shared.is_first.lock().unwrap_or_else(PoisonError::into_inner);
         let lease = self.transact("taking a lease in", |connection| {
             if *is_first {
-                // The lock says that they are gone: there is no need to wait for the clock.
+                // The lock proves that they are gone: there is no need to wait for the clock.
                 connection.execute("UPDATE incarnation SET holder = NULL WHERE holder IS NOT NULL", [])?;
             }
             commit::acquire(connection, claim)

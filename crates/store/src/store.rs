@@ -1,7 +1,7 @@
-//! The door to durable memory: verbs shaped like a Turn, and a read side beside them.
+//! The interface to durable memory: verbs shaped like a Turn, and a reader beside them.
 //!
-//! No rule of the product lives behind this door. A Store keeps what it is given, all of a commit or nothing,
-//! refuses what comes of an incarnation that was ended, and gives back what it kept.
+//! A Store has no rule of the product in it. It keeps what it is given, all of a commit or nothing, refuses commits of
+//! an incarnation that was ended, and returns what it kept.
 
 mod list;
 mod reader;
@@ -23,73 +23,72 @@ use uuid::Uuid;
 /// Why a commit did not happen.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
-    /// Somebody ended this incarnation, and has its Shards. Drop the Turns; nothing of them was ever visible.
+    /// Another node ended this incarnation, and has its Shards. Drop the Turns; nothing of them was ever visible.
     #[error("the lease is superseded: incarnation {held} has ended, the newest is {newest}")]
     Fenced {
-        /// Ours.
+        /// The caller's.
         held: Incarnation,
-        /// Somebody's.
+        /// The other node's.
         newest: Incarnation,
     },
     /// Offer the same commit again after a pause.
     #[error("the store is busy")]
     Busy,
-    /// Whether it is on disk is not known. [`Store::newest`] may tell; if it cannot, drop this handle, open the store again,
-    /// and read what is there.
+    /// It is unknown whether the commit is on disk. [`Store::newest`] may tell; if it cannot, drop this handle, open
+    /// the store again, and read what is there.
     #[error("{0}")]
     Lost(#[from] Failure),
 }
 
-/// The store cannot do its work: what is wrong, and where.
+/// The store cannot do its work.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{what}: {why}")]
 pub struct Failure {
-    /// What was to be done, on which file.
+    /// The failed operation, and its file.
     pub what: String,
-    /// What the system says.
+    /// The system's message.
     pub why: String,
-    /// What a person can do about it.
+    /// The remedy.
     pub kind: FailureKind,
 }
 
-/// Failures by what can be done about them.
+/// Failures, by their remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// The disk is full: make room; it goes on by itself.
+    /// The disk is full: make room; the store then continues by itself.
     DiskFull,
-    /// The file or the disk can only be read.
+    /// The file or the disk is read-only.
     ReadOnly,
-    /// What is stored is not what was written: restore a backup, or run `perdura check`.
+    /// The stored bytes are damaged: restore a backup, or run `perdura check`.
     Corrupt,
     /// Another process holds the data.
     Held,
-    /// Made by a newer perdura.
+    /// The data was made by a newer perdura.
     Newer,
     /// The disk or the system failed.
     Io,
 }
 
-/// What ran on the Shards of a Lease when they were last held.
+/// The executions that ran on the Shards of a Lease when they were last held.
 #[derive(Debug, Default)]
 pub struct Recovery {
-    /// Where the next journal row goes.
+    /// The position of the next journal row.
     pub next: Position,
-    /// The totals so far, of this incarnation and those that it follows.
+    /// The totals of this incarnation and its predecessors.
     pub totals: Totals,
     /// Each execution that was awake, or has Turns in the journal that its row does not cover.
     pub executions: Vec<Recovered>,
-    /// What could not be read: the execution where it is known, and what is wrong. Everything else is there.
+    /// Unreadable parts: the execution where it is known, and the problem. Everything else was read.
     pub damaged: Vec<(Option<ExecutionId>, String)>,
-    /// What the journal has of those, to be set aside before it goes on without them.
+    /// The journal's parts of those, to be set aside before it goes on without them.
     pub aside: Vec<Aside>,
 }
 
-/// What one row of the journal has of an execution that cannot be read.
+/// The part of an unreadable execution in one journal row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Aside {
-    /// Whose; `None`: the row itself cannot be read.
+    /// The execution; `None`: the row itself cannot be read.
     pub execution: Option<ExecutionId>,
-    /// Where it stands.
     pub position: Position,
     /// Its Turns, sealed as a row of the journal, or the row as it is.
     pub turns: Vec<u8>,
@@ -111,37 +110,36 @@ impl Aside {
     }
 }
 
-/// What is left of an execution that cannot be read.
+/// The remains of an execution that cannot be read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Left {
-    /// What its row says, where it has one that can be read.
+    /// The status in its row, if it has a readable one.
     pub status: Option<Status>,
     /// The Turns that can be read, in order, from its row, its segments and the journal. Some may be missing.
     pub turns: Vec<StoredTurn>,
 }
 
-/// One of them.
+/// A recovered execution.
 #[derive(Debug)]
 pub struct Recovered {
     pub execution: ExecutionId,
-    /// Its row, where it has one.
     pub row: Option<Row>,
-    /// The number of the first Turn that no segment holds; 1 without segments.
+    /// The number of the first Turn that no segment has; 1 without segments.
     pub unsegmented_from: u64,
-    /// The Turns that the row does not cover, in order, each with the journal row in which it stands.
+    /// The Turns that the row does not cover, in order, each with the position of its journal row.
     pub turns: Vec<(Position, StoredTurn)>,
 }
 
-/// A Turn as it is stored.
+/// A stored Turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredTurn {
     /// Its number in its execution, from 1, without gaps.
     pub number: u64,
-    /// As [`crate::record::TurnBody`] is written.
+    /// The bytes of a [`crate::record::TurnBody`].
     pub body: Vec<u8>,
 }
 
-/// How long things are kept. Each is a bound of its own. Children of a Map Run go when their parent has gone.
+/// How long data is kept. Each bound is independent. Children of a Map Run go when their parent has gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// Executions that ended before this go.
@@ -152,28 +150,29 @@ pub struct Retention {
     pub bytes_max: Option<u64>,
 }
 
-/// A slice of what may go. It is found beside the writer; the sweep itself looks again, at rows that may have changed
-/// meanwhile.
+/// A slice of executions that may be deleted. A reader finds it beside the writer; the sweep itself checks again, as
+/// rows may have changed meanwhile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sweepable {
-    /// Those that may go, each with the end that was seen of it.
+    /// The executions, each with the end that was seen.
     pub going: Vec<(ExecutionId, Timestamp)>,
     /// Executions below them, which go after them.
     pub children: u64,
-    /// Rows of the ledger that go with them, those aside that go by their own age.
+    /// Rows of the ledger that go with them, without rows that go by their own age.
     pub ledger: u64,
     /// Where the next slice begins; `None`: there is no more.
     pub next: Option<SweepPlace>,
 }
 
-/// How far a search for what may go has come. The default is behind those whose parents are gone and before all others.
+/// The position of a search for deletable executions. The default is after those whose parents are gone and before all
+/// others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SweepPlace {
-    /// The end of the last that was looked at.
+    /// The end of the last execution that was looked at.
     pub ended_at: Timestamp,
-    /// Which of those with that end.
+    /// Its id, for several with the same end.
     pub execution: ExecutionId,
-    /// How large the data would be without those that may go.
+    /// The size of the data without the executions found so far.
     pub bytes: Option<u64>,
 }
 
@@ -183,53 +182,52 @@ impl Default for SweepPlace {
     }
 }
 
-/// What a sweep took away, or would.
+/// The result of a sweep, or of a dry run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
     /// Executions with their histories.
     pub executions: u64,
-    /// Rows of the ledger.
     pub ledger: u64,
     /// There is more: sweep again.
     pub more: bool,
 }
 
-/// What came of erasing executions.
+/// The result of erasing executions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Erased {
-    /// Nothing of their data is left.
+    /// All of their data is erased.
     Done {
         /// How many had data until now.
         executions: u64,
-        /// How many rows of the ledger had a result or an error of theirs.
+        /// How many of their rows of the ledger had a result or an error.
         ledger: u64,
     },
-    /// This one is not as it was seen: nothing was erased.
+    /// This execution is not as it was seen: nothing was erased.
     Moved(ExecutionId),
 }
 
-/// What everybody may ask for at any time, whoever holds which Shard: machines, what is registered, lists,
-/// sweeping, giving room back. Where a verb is told who asked, what it did is on the audit with it, or neither is.
+/// Verbs that every process may use at any time, whatever Shards it holds: machines, the registry, lists, sweeping,
+/// giving space back. If a verb is told the requester, its change and its audit entry are committed together.
 pub trait Catalog: Send {
-    /// Keeps a definition, which counts from now on; a machine that is not there is made. What is the same as the one
-    /// that counts changes nothing.
+    /// Stores a definition, which counts from now on; creates the machine if it does not exist. If the definition
+    /// equals the one that counts, nothing changes.
     fn deploy(
         &mut self,
         machine: &NewMachine,
         by: Option<&Arc<Origin>>,
     ) -> Result<MachineRecord, CommitError>;
 
-    /// Changes a machine as a whole, if it stands as it was seen.
+    /// Changes a machine as a whole, if it is as it was seen.
     fn revise(
         &mut self,
         change: &MachineChange<'_>,
         by: Option<&Arc<Origin>>,
     ) -> Result<Revised, CommitError>;
 
-    /// Keeps something by its name, in the place of what had it.
+    /// Registers an entry by its name, replacing an earlier one.
     fn register(&mut self, entry: &Registered, by: Option<&Arc<Origin>>) -> Result<(), CommitError>;
 
-    /// Forgets it; `false`: there was nothing of that name.
+    /// Removes an entry; `false`: there was none with that name.
     fn unregister(
         &mut self,
         kind: Registry,
@@ -237,9 +235,9 @@ pub trait Catalog: Send {
         by: Option<&Arc<Origin>>,
     ) -> Result<bool, CommitError>;
 
-    /// Takes those away of which what was seen still holds: they have ended, nobody has them in memory by their rows,
-    /// and the journal has nothing of them. Whoever holds their Shards knows that they are in no memory. With them goes
-    /// a slice of the ledger rows that are too old by themselves.
+    /// Deletes the given executions that are still as they were seen: ended, in no node's memory by their rows, and not
+    /// in the journal. The holder of their Shards knows that they are not in its memory. With them go a slice of the
+    /// ledger rows that are too old by themselves.
     fn sweep(
         &mut self,
         going: &[(ExecutionId, Timestamp)],
@@ -248,12 +246,12 @@ pub trait Catalog: Send {
         by: Option<&Arc<Origin>>,
     ) -> Result<Swept, CommitError>;
 
-    /// Takes away rows of the audit at the old end of its chains, at most so many, that have nothing as new as this. How
-    /// many; that they went is an entry.
+    /// Deletes rows at the old end of the audit's chains, at most so many, whose entries are all older than this.
+    /// Returns how many; the cut itself is an entry.
     fn cut_audit(&mut self, before: Timestamp, most: u32, by: &Arc<Origin>) -> Result<u64, CommitError>;
 
-    /// Gives a slice of free room back to the disk, at most so many pages, in one short transaction. With `reserves`, what
-    /// will soon be used stays.
+    /// Gives a slice of free space back to the disk, at most so many pages, in one short transaction. With `reserves`,
+    /// it keeps the space that will soon be used.
     fn give_back(&mut self, _pages: u32, _reserves: bool) -> Result<Room, CommitError> {
         Ok(Room::default())
     }
@@ -277,38 +275,38 @@ pub trait Catalog: Send {
         Ok(Room::default())
     }
 
-    /// A view for reading, which sees every commit that was made before a call to it.
+    /// A reader, which sees every commit that was made before a call to it.
     fn reader(&self) -> Result<Box<dyn Reader>, Failure>;
 }
 
-/// Durable memory, as the holder of Shards writes it. One handle writes; readers stand beside it.
+/// Durable memory for a node that holds Shards. One handle writes; readers work beside it.
 pub trait Store: Catalog {
-    /// Into how many Shards this installation is divided; fixed when it was made.
+    /// The number of Shards of this installation; fixed when it was created.
     fn shards(&self) -> u16;
 
-    /// Begins an incarnation. All that ran out are ended, and those of this holder; it gets Shards that nobody holds then, as
-    /// many as it wants at most, and maybe none.
+    /// Begins an incarnation. It ends all expired incarnations, and those of this holder. The new one gets Shards
+    /// without a holder, at most as many as it wants, and maybe none.
     fn acquire(&mut self, claim: &Claim) -> Result<Lease, CommitError>;
 
     /// Holds the Shards for longer.
     fn renew(&mut self, lease: &mut Lease, renewal: Renewal) -> Result<(), CommitError>;
 
-    /// Ends the incarnation: its Shards are nobody's.
+    /// Ends the incarnation; its Shards have no holder then.
     fn release(&mut self, lease: &Lease) -> Result<(), CommitError>;
 
-    /// What ran on the Shards, for the one who holds them now.
+    /// Reads the executions that ran on the Shards, for their new holder.
     fn recover(&mut self, lease: &Lease) -> Result<Recovery, CommitError>;
 
-    /// The newest journal row of this incarnation, read under the lock that its commits take: whoever lost the answer to a
+    /// The newest journal row of this incarnation, read under the lock of its commits: a node that lost the answer to a
     /// commit learns here whether it happened.
     fn newest(&mut self, lease: &Lease) -> Result<Position, CommitError>;
 
-    /// Keeps what the journal has of executions that cannot be read, until a person has decided. What is kept already stays
-    /// as it is.
+    /// Keeps the journal's parts of unreadable executions, until a person has decided. Parts that are kept already stay
+    /// unchanged.
     fn set_aside(&mut self, lease: &Lease, aside: &[Aside]) -> Result<(), CommitError>;
 
-    /// Gives an execution up for good: its row, its history, what was set aside of it, and what the journal has of it. To
-    /// be called for one that nobody has in memory. `false`: there is nothing of it.
+    /// Deletes an execution for good: its row, its history, its set-aside parts, and its Turns in the journal. Call it
+    /// only for an execution that is in no node's memory. `false`: there is nothing of it.
     fn give_up(
         &mut self,
         lease: &Lease,
@@ -316,9 +314,9 @@ pub trait Store: Catalog {
         by: Option<&Arc<Origin>>,
     ) -> Result<bool, CommitError>;
 
-    /// Erases the data of executions that have ended, each with the end that was seen of it: rows, histories, the ledger and
-    /// labels say from now on that there was something, and the journal has nothing of them. All of them in one commit, or
-    /// none. Those that were erased before stay as they are. To be called for what nobody has in memory.
+    /// Erases the data of ended executions, each with the end that was seen: rows, histories, the ledger and labels
+    /// then only show that there was data, and the journal has nothing of them. All of them in one commit, or none.
+    /// Executions that were erased before stay unchanged. Call it only for executions that are in no node's memory.
     fn erase(
         &mut self,
         lease: &Lease,
@@ -330,8 +328,8 @@ pub trait Store: Catalog {
     /// Writes a group: all of it is on disk, or nothing of it ever was.
     fn commit(&mut self, group: &Group) -> Result<(), CommitError>;
 
-    /// When this data was restored from a backup. What was pending then may have been done since: an attempt
-    /// that was sent before this moment is held, not repeated.
+    /// When this data was restored from a backup. Calls that were pending then may have been performed since: an
+    /// attempt that was sent before this moment is held, not repeated.
     fn restored_at(&self) -> Option<Timestamp> {
         None
     }

@@ -1,9 +1,10 @@
-//! Services of AWS, and whatever speaks like them, at configured addresses: `sqs:sendMessage`, `aws-sdk:dynamodb:query`.
+//! Services of AWS, and servers with the same APIs, at configured addresses: `sqs:sendMessage`,
+//! `aws-sdk:dynamodb:query`.
 //!
-//! A call takes four pure steps and one deed. The arguments get the spelling of the wire (`shape`), and the key where
-//! the service looks for one (`token`); the service's protocol makes a request of them; the request is signed and
-//! sent; the protocol reads the answer; and the answer becomes an outcome in the words of Step Functions (`outcome`).
-//! What differs between services is data, in `service`.
+//! A call takes four pure steps and one effect. `shape` spells the arguments as on the wire, and `token` adds the key
+//! where the service looks for one; the service's protocol builds a request; the request is signed and sent; the
+//! protocol parses the answer; and `outcome` turns it into an outcome in the words of Step Functions. The differences
+//! between services are data, in `service`.
 
 mod faults;
 mod json;
@@ -37,15 +38,15 @@ use perdura_engine::{Call, ExecutionId, Fault, Outcome};
 use service::{Operation, Protocol};
 use std::time::Duration;
 
-/// How long a call may take when its own timeout is longer, or missing: as long as Lambda lets a function run.
+/// The limit of a call whose own timeout is longer, or missing: as long as Lambda lets a function run.
 const TIMEOUT: Duration = Duration::from_mins(15);
 
-/// Whether a resource is a call of a service that is spoken here.
+/// Whether a resource is a call of a supported service.
 pub(crate) fn speaks(resource: &Resource) -> bool {
     service::operation(resource).is_some()
 }
 
-/// A call, with what holds where it goes.
+/// A call, with the settings of its destination.
 #[derive(Clone, Copy)]
 pub(crate) struct AwsCall<'a> {
     pub(crate) execution: ExecutionId,
@@ -54,7 +55,7 @@ pub(crate) struct AwsCall<'a> {
     pub(crate) answer_bytes_max: usize,
 }
 
-/// Makes a call. `None`: it is no call of a service that is spoken here.
+/// Makes a call. `None`: it is not a call of a supported service.
 pub(crate) async fn invoke(
     line: Line<'_>,
     settings: &AwsSettings,
@@ -116,7 +117,7 @@ async fn perform(
     }
 }
 
-/// The request of a call, or what is wrong with its arguments.
+/// The request of a call, or the mistake in its arguments.
 fn request_of(operation: &Operation<'_>, arguments: Map, key: &str, region: &str) -> Result<Request, String> {
     match operation.service.protocol {
         Protocol::Json { version, target, case: _ } => {
@@ -128,7 +129,7 @@ fn request_of(operation: &Operation<'_>, arguments: Map, key: &str, region: &str
     }
 }
 
-/// What an answer holds, and the id of the request where it stands in the body.
+/// The content of an answer, and the request id if it is in the body.
 fn read(operation: &Operation<'_>, answer: &Incoming) -> Result<(Value, Option<String>), String> {
     match operation.service.protocol {
         Protocol::Json { .. } => Ok((json::read(&answer.body)?, None)),
@@ -138,7 +139,7 @@ fn read(operation: &Operation<'_>, answer: &Incoming) -> Result<(Value, Option<S
     }
 }
 
-/// There is no address. Nothing catches this: a machine whose service is not configured is not ready to run.
+/// The service has no address. Nothing catches this error: a machine without its services is not ready to run.
 fn nowhere(resource: &Resource, name: &str) -> Outcome {
     let cause = format!(
         "{} has no address: write [aws] with endpoint = \"http://…\", or [aws.endpoints] with {name} = \"http://…\", \

@@ -1,12 +1,12 @@
-//! The one way out for HTTP: a pooled client, HTTP/1.1 and HTTP/2, that knows whether a request can have arrived.
+//! The HTTP client for all calls: pooled, HTTP/1.1 and HTTP/2. It knows whether a request can have arrived.
 //!
-//! What follows a failed call depends on one question: can the receiver have seen it? Where a connection was never made,
-//! nothing was sent; that is no refusal, for nobody spoke. Everything after the first byte left is doubt. So every [`CallError`] answers it, as exactly as
-//! the protocol allows, and where it cannot be known the answer is doubt.
+//! After a failed call one question counts: can the receiver have seen it? If there was never a connection, nothing was
+//! sent; that is no refusal, because no receiver answered. Everything after the first byte leaves doubt. So every
+//! [`CallError`] says which it is, as exactly as the protocol allows, and if it cannot be known the answer is doubt.
 //!
-//! Redirects are not followed and proxies of the environment are not used: the address that was judged by the
-//! [`Guard`] is the one that gets the request. Retrying is not done here, with one exception: a request that a kept
-//! connection gave back unwritten goes out on another one.
+//! The client does not follow redirects and uses no proxies from the environment: the request goes to the address that
+//! the [`Guard`] checked. It does not retry, with one exception: a request that a kept connection returned unsent goes
+//! out on another one.
 
 mod connect;
 mod forward;
@@ -31,12 +31,12 @@ use std::net::IpAddr;
 use std::time::Duration;
 use url::Url;
 
-/// How long a connection is kept without use. Common servers close theirs after five seconds; a request that meets
-/// that moment would be in doubt, so we are the first to let go.
+/// How long an idle connection is kept. Common servers close theirs after five seconds. A request in that moment would
+/// be in doubt, so this client closes first.
 const IDLE_FOR_MAX: Duration = Duration::from_secs(4);
-/// How many connections to one receiver are kept without use.
+/// The most idle connections to one receiver.
 const IDLE_MAX: usize = 512;
-/// How much of an answer may be headers.
+/// The largest size of an answer's headers.
 const HEADER_BYTES_MAX: u32 = 64 * 1024;
 
 /// Sends requests. Clones share connections.
@@ -47,23 +47,21 @@ pub struct Client {
     put_off: PutOff,
 }
 
-/// A request, complete.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
     /// The verb.
     pub method: Method,
-    /// To whom: `http` or `https`, without user name and password.
+    /// The target: `http` or `https`, without user name and password.
     pub url: Url,
-    /// All headers but `Host` and `Content-Length`, which follow from the rest.
+    /// All headers except `Host` and `Content-Length`, which follow from the rest.
     pub headers: HeaderMap,
     pub body: Bytes,
-    /// How long it may take in all, until the last byte of the answer.
+    /// The time limit for the whole call, until the last byte of the answer.
     pub timeout: Duration,
-    /// How long the answer's body may be.
+    /// The largest size of the answer's body.
     pub answer_bytes_max: usize,
 }
 
-/// An answer, complete.
 #[derive(Clone, Debug)]
 pub struct Incoming {
     /// The status code.
@@ -83,38 +81,38 @@ pub enum CallError {
     Forbidden {
         /// The host as it was written.
         host: Box<str>,
-        /// Where it leads.
+        /// The address that it resolved to.
         address: IpAddr,
-        /// What is wrong with that.
+        /// Why the guard refused it.
         reason: Reason,
     },
-    /// No connection: the name is not known, nobody listens, the handshake failed. Nothing was sent.
+    /// No connection: unknown name, refused connection, failed handshake. Nothing was sent.
     #[error("no connection to {host}: {reason}")]
     NotConnected {
         /// The host as it was written.
         host: Box<str>,
-        /// What went wrong, without anything of the request.
+        /// The error, without any part of the request.
         reason: String,
     },
-    /// Time was up.
+    /// The time limit was reached.
     #[error("no answer from {host} within {}", show(*.after))]
     TimedOut {
         /// The host as it was written.
         host: Box<str>,
-        /// Whether a connection had been made, so that the request may have left.
+        /// Whether there was a connection, so that the request may have left.
         sent: bool,
-        /// The time it had.
+        /// The time limit.
         after: Duration,
     },
-    /// The connection broke, or what came is no answer. The receiver may have acted.
+    /// The connection broke, or the answer was invalid. The receiver may have acted.
     #[error("the answer of {host} did not arrive whole: {reason}")]
     Lost {
         /// The host as it was written.
         host: Box<str>,
-        /// What went wrong, without anything of the request.
+        /// The error, without any part of the request.
         reason: String,
     },
-    /// The receiver answered, and with more than is taken.
+    /// The answer is larger than allowed.
     #[error("the answer exceeds {bytes_max} bytes")]
     TooLarge {
         /// The bound.
@@ -123,7 +121,7 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// Whether this attempt certainly did nothing. An answer that is too large came from somebody who acted.
+    /// Whether this attempt certainly did nothing. A receiver that sent a too large answer has acted.
     pub fn certainty(&self) -> Certainty {
         match self {
             Self::Forbidden { .. } | Self::NotConnected { .. } | Self::TimedOut { sent: false, .. } => {
@@ -137,7 +135,7 @@ impl CallError {
 }
 
 impl Client {
-    /// A client that calls only what the guard lets through, and trusts the authorities that the system trusts.
+    /// A client that calls only addresses that the guard allows, and trusts the system's authorities.
     pub fn new(guard: Guard) -> Result<Self, rustls::Error> {
         Self::trusting(guard, [])
     }
@@ -158,18 +156,18 @@ impl Client {
         Ok(Self { inner, guard, put_off: PutOff::default() })
     }
 
-    /// How often calls were put off for lack of something.
+    /// The counter of calls that were put off because this machine lacked something.
     pub(crate) fn put_off(&self) -> &PutOff {
         &self.put_off
     }
 
-    /// Judges the addresses that are called.
+    /// The guard of this client.
     pub(crate) fn guard(&self) -> &Guard {
         &self.guard
     }
 
-    /// Sends a request and takes its answer, both whole. Where this machine lacks what a connection needs, it waits for
-    /// that, too.
+    /// Sends a request and returns the complete answer. If this machine lacks a resource for the connection, it waits
+    /// for that, too.
     pub async fn send(&self, outgoing: Outgoing) -> Result<Incoming, CallError> {
         let Outgoing { timeout, answer_bytes_max, .. } = outgoing;
         let mut prepared = Prepared::of(outgoing)?;
@@ -194,8 +192,9 @@ impl Client {
         }
     }
 
-    /// Sends a request, and gives its answer as soon as it begins; the body is taken as it comes. Here `timeout` bounds
-    /// each silence of the receiver, and not the whole; waiting for what this machine lacks is no silence.
+    /// Sends a request, and returns its answer as soon as it begins; the caller reads the body as it comes. Here
+    /// `timeout` bounds each silence of the receiver, not the whole call; waiting for a resource of this machine does
+    /// not count.
     pub(crate) async fn open(&self, outgoing: Outgoing) -> Result<Arriving, CallError> {
         let silent_for_max = outgoing.timeout;
         let mut prepared = Prepared::of(outgoing)?;
@@ -214,7 +213,7 @@ impl Client {
         }
     }
 
-    /// Sends a request once. `None`: this machine lacked what a connection needs, and nothing was sent.
+    /// Sends a request once. `None`: this machine lacked a resource for the connection, and nothing was sent.
     async fn attempt(&self, prepared: &mut Prepared) -> Result<Option<Response<Body>>, CallError> {
         let mut request = Request::new(Full::new(prepared.body.clone()));
         *request.method_mut() = prepared.method.clone();
@@ -234,7 +233,7 @@ impl Client {
     }
 }
 
-/// A request that can be sent, and whether a connection was made for it.
+/// A prepared request, and whether a connection was made for it.
 struct Prepared {
     method: Method,
     uri: Uri,
@@ -250,7 +249,7 @@ impl Prepared {
             let host = url.host_str().unwrap_or_default().into();
             CallError::NotConnected { host, reason }
         })?;
-        // The library leaves it out where there is nothing, and some receivers then wait or refuse.
+        // The library leaves it out for an empty body, and some receivers then wait or refuse.
         if body.is_empty() && matches!(method, Method::POST | Method::PUT | Method::PATCH) {
             headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         }
@@ -268,7 +267,7 @@ impl Prepared {
     }
 }
 
-/// An answer that has begun.
+/// An answer whose body has not been read yet.
 pub(crate) struct Arriving {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
@@ -297,7 +296,7 @@ impl Arriving {
     }
 }
 
-/// The URL as the library wants it. A password in it would end up in logs along the way.
+/// The URL in the library's form. Without a password, which would end up in logs along the way.
 fn address(url: &Url) -> Result<Uri, String> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(format!("`{}` is not spoken here; use http or https", url.scheme()));
@@ -309,8 +308,8 @@ fn address(url: &Url) -> Result<Uri, String> {
     text.parse().map_err(|error: http::uri::InvalidUri| error.to_string())
 }
 
-/// An error before the answer began. The library says of some requests that they never left: those for which there
-/// was no connection, and those that a connection gave back unwritten.
+/// An error before the answer began. The library marks requests that were never sent: those without a connection, and
+/// those that a connection returned unsent.
 fn of_request(host: Box<str>, error: &legacy::Error) -> CallError {
     if let Some(forbidden) = find::<Forbidden>(error) {
         return CallError::Forbidden { host, address: forbidden.address, reason: forbidden.reason };
@@ -334,7 +333,7 @@ enum TakeError {
     Broken(hyper::Error),
 }
 
-/// The whole body, or nothing of it. What announces too much is not read at all.
+/// The whole body. A body whose announced size is too large is not read at all.
 async fn take(mut body: Body, bytes_max: usize) -> Result<Bytes, TakeError> {
     use hyper::body::Body as _;
     if body.size_hint().lower() > bytes_max as u64 {
@@ -365,8 +364,7 @@ fn find<'a, Sought: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option
     causes(error).find_map(|error| error.downcast_ref())
 }
 
-/// The deepest cause says most, and says it about the connection: the library's outer texts only repeat that there
-/// was one.
+/// The innermost cause has the detail; the library's outer texts only say that there was a connection error.
 fn innermost(error: &(dyn Error + 'static)) -> String {
     causes(error).last().map_or_else(String::new, ToString::to_string)
 }

@@ -1,7 +1,7 @@
-//! Connections: how we authenticate at those who are called.
+//! Connections: credentials for destinations.
 //!
-//! A definition names a connection and never holds a secret; the connection holds them, is kept encrypted, and joins
-//! the request at the last moment. So no secret is in an input, a history, or an answer.
+//! A definition names a connection and never contains a secret. The connection holds the secrets, is stored encrypted,
+//! and is added to the request at the last moment. So no secret is in an input, a history, or an answer.
 
 mod oauth;
 mod seal;
@@ -26,13 +26,13 @@ use std::fmt;
 use url::Url;
 use zeroize::Zeroizing;
 
-/// In the place of a secret, in characters that no address spells otherwise.
+/// The placeholder for a secret, in characters that URLs do not escape.
 const MASK: &str = "~hidden~";
 
-/// Credentials, and what else each call with them carries.
+/// Credentials, and other values that each call with them carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connection {
-    /// Where it may be sent.
+    /// The hosts that it may be sent to.
     pub(crate) hosts: Vec<Hosts>,
     pub(crate) authorization: Authorization,
     pub(crate) extra: Extra,
@@ -45,7 +45,7 @@ pub(crate) enum Authorization {
     OAuth(Box<OAuth>),
 }
 
-/// Parameters of every call; they win over those of the task.
+/// Parameters of every call; they override those of the task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extra {
     pub(crate) headers: Vec<(HeaderName, Secret)>,
@@ -53,7 +53,7 @@ pub(crate) struct Extra {
     pub(crate) body: BTreeMap<String, Secret>,
 }
 
-/// Client credentials, and where they are turned into a token.
+/// Client credentials, and the endpoint that exchanges them for a token.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct OAuth {
     endpoint: Url,
@@ -73,18 +73,18 @@ impl fmt::Debug for OAuth {
     }
 }
 
-/// Where the token endpoint wants the client's credentials.
+/// How the token endpoint wants the client's credentials.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Place {
-    /// As basic authorization, which every server must take.
+    /// As basic authorization, which every server must accept.
     #[default]
     Header,
     /// Among the parameters.
     Body,
 }
 
-/// A connection as it may be shown: names, and no secret.
+/// A connection without its secrets, for display.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Description {
     /// The hosts that it may be sent to.
@@ -115,7 +115,6 @@ pub struct Description {
 }
 
 impl Connection {
-    /// What may be shown of it.
     pub fn describe(&self) -> Description {
         let mut description = Description {
             hosts: self.hosts.iter().map(|host| host.written().to_owned()).collect(),
@@ -145,13 +144,13 @@ impl Connection {
         description
     }
 
-    /// May it be sent to this address?
+    /// Whether it may be sent to this address.
     pub(crate) fn goes_to(&self, address: &Url) -> bool {
         Address::of(address).is_some_and(|place| self.hosts.iter().any(|host| host.hold(&place)))
     }
 
-    /// The same with a placeholder for each value that it adds to address and body, for whoever may see a request but
-    /// not what is secret in it.
+    /// The same with a placeholder for each value that it adds to address and body, for a user who may see a request
+    /// but not its secrets.
     pub(crate) fn masked(&self) -> Self {
         let mut masked = self.clone();
         for value in masked.extra.query.values_mut().chain(masked.extra.body.values_mut()) {
@@ -160,7 +159,7 @@ impl Connection {
         masked
     }
 
-    /// Puts the credentials on a request.
+    /// Adds the credentials to a request.
     pub(crate) fn authorize(&self, headers: &mut HeaderMap, token: Option<&Token>) {
         let (name, value) = match &self.authorization {
             Authorization::Basic { user, password } => (header::AUTHORIZATION, basic(user, password)),
@@ -173,8 +172,8 @@ impl Connection {
         headers.insert(name, value);
     }
 
-    /// What must not come back in an answer that repeats what it was sent: every value that it holds. Longer ones first,
-    /// so that one inside another leaves nothing of it.
+    /// Every value that must be masked in an answer that repeats its request. Longer ones first, so that a secret that
+    /// contains another is masked completely.
     pub(crate) fn secrets(&self, token: Option<&Token>) -> Vec<Secret> {
         let mut all: Vec<&str> = Vec::new();
         let pair;
@@ -199,7 +198,7 @@ impl Connection {
     }
 }
 
-/// A header's value that is not to be printed or kept in compression tables.
+/// A header's value that is not printed or kept in compression tables.
 pub(crate) fn sensitive(value: &Secret) -> HeaderValue {
     let mut value =
         HeaderValue::from_str(value.reveal()).expect("it was checked when the connection was read");

@@ -1,7 +1,7 @@
-//! Destinations: who is called, and what holds there.
+//! Destinations: receivers and their policies.
 //!
-//! They stand in `perdura.toml` and never in a definition: whether a receiver honours keys, for how long it remembers
-//! them, and what its statuses mean is true of the receiver, whoever calls it. Finding one is pure.
+//! They are in `perdura.toml` and never in a definition: whether a receiver honours keys, how long it remembers them,
+//! and what its statuses mean are facts about the receiver, for every caller. Finding one is pure.
 
 mod place;
 mod refused;
@@ -22,17 +22,16 @@ use perdura_engine::asl::resource::{Resource, TaskKind};
 pub(crate) use place::{Hosts, Place};
 use std::collections::BTreeMap;
 
-/// The header that carries the key, unless a destination has another name for it.
+/// The default header for the key.
 const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// What holds at one receiver.
+/// The policy of one receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Destination {
-    /// What follows when nobody knows whether a call was performed.
+    /// What to do about an unknown outcome.
     pub policy: Policy,
-    /// The header that carries the key.
     pub header: HeaderName,
-    /// What a status means there, where it is not what it usually means.
+    /// Statuses with another meaning than usual.
     pub statuses: BTreeMap<u16, Verdict>,
 }
 
@@ -42,16 +41,16 @@ impl Default for Destination {
     }
 }
 
-/// All destinations, in the order in which they are tried.
+/// All destinations, in the order of the file.
 #[derive(Clone, Debug, Default)]
 pub struct Destinations {
     rules: Vec<Rule>,
-    /// Where functions are that have an address.
+    /// The addresses of functions that have one.
     places: BTreeMap<String, Place>,
     usual: Destination,
 }
 
-/// Who is meant, and what holds there.
+/// A pattern for calls, and their destination.
 #[derive(Clone, Debug)]
 struct Rule {
     who: Who,
@@ -60,23 +59,23 @@ struct Rule {
 
 #[derive(Clone, Debug)]
 enum Who {
-    /// Those at these hosts whose path begins so.
+    /// Addresses at these hosts whose path begins with this.
     At { hosts: Hosts, path: String },
     /// A resource by its ARN, or a function by its name.
     Resource(String),
 }
 
-/// What a rule is held against.
+/// The call that rules are matched against.
 struct Callee<'a> {
     /// The ARN of the task's resource.
     arn: &'a str,
-    /// The function as it was written, where it is one.
+    /// The function's name as written, if it is one.
     function: Option<&'a str>,
     place: Option<&'a Place>,
 }
 
 impl Destinations {
-    /// What the tables mean. What is said at a function itself comes before what its destination says.
+    /// Parses the tables. Settings at a function itself override those of its destination.
     pub(crate) fn check(
         tables: Vec<DestinationTable>,
         functions: &BTreeMap<String, Function>,
@@ -110,7 +109,7 @@ impl Destinations {
         Ok(all)
     }
 
-    /// The first that a call matches, in the order of the file; where none does, what is usual.
+    /// The first destination that matches a call, in the order of the file; otherwise the default.
     pub fn find(&self, resource: &Resource, input: &Payload) -> &Destination {
         if self.rules.is_empty() {
             return &self.usual;
@@ -134,7 +133,7 @@ impl Who {
                 callee.place.is_some_and(|place| hosts.hold(place) && place.path.starts_with(path))
             }
             Self::Resource(name) => {
-                // An ARN without a version or alias means all of them.
+                // An ARN without a version or alias matches all of them.
                 let is_qualified =
                     |arn: &str| arn.strip_prefix(&**name).is_some_and(|rest| rest.starts_with(':'));
                 let is_function = |function: &str| {

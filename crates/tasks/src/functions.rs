@@ -1,7 +1,7 @@
 //! Functions by configuration: a local command, a URL, or a Lambda-compatible endpoint.
 //!
-//! A definition names a function; `perdura.toml` says what it is. Whatever it is, it gets the payload and the key, its
-//! errors have the names that Step Functions reports of Lambda, and each end says whether the function may have acted.
+//! A definition names a function; `perdura.toml` says what it is. Every kind gets the payload and the key, its errors
+//! have the names that Step Functions reports for Lambda, and each end says whether the function may have acted.
 
 mod command;
 mod environment;
@@ -36,19 +36,19 @@ use std::sync::Arc;
 use std::time::Duration;
 use url::Url;
 
-/// How long a function elsewhere may take if its table does not say: as long as Lambda lets one run.
+/// The default time limit of a function elsewhere: as long as Lambda lets one run.
 const TIMEOUT: Duration = Duration::from_mins(15);
 
-/// All functions that can be called.
+/// All configured functions.
 pub(crate) struct Functions {
     settings: Arc<Settings>,
-    /// For commands.
+    /// The places for commands.
     shares: Shares,
     answer_bytes_max: usize,
     put_off: PutOff,
 }
 
-/// One call of a function, for whoever makes it.
+/// One call of a function.
 #[derive(Clone, Copy)]
 pub(crate) struct Calling<'a> {
     pub(crate) execution: ExecutionId,
@@ -57,7 +57,7 @@ pub(crate) struct Calling<'a> {
     pub(crate) invocation: &'a Invocation,
 }
 
-/// The way out for those who are not here.
+/// The HTTP client and the places for calls that leave this machine.
 #[derive(Clone, Copy)]
 pub(crate) struct Line<'a> {
     pub(crate) client: &'a Client,
@@ -65,21 +65,21 @@ pub(crate) struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// Sends a request and takes its answer, once there is a place for this receiver.
+    /// Sends a request and returns its answer, once there is a place for this receiver.
     pub(crate) async fn send(self, receiver: &str, outgoing: Outgoing) -> Result<Incoming, CallError> {
         let _held = self.shares.enter(receiver).await;
         self.client.send(outgoing).await
     }
 }
 
-/// How far a call may go.
+/// The limits of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bounds {
     timeout: Duration,
     answer_bytes_max: usize,
 }
 
-/// Who is called for a function.
+/// How a function is called.
 #[derive(Debug, PartialEq)]
 enum Plan<'a> {
     Command {
@@ -96,13 +96,13 @@ enum Plan<'a> {
         qualifier: Option<&'a str>,
         timeout: Duration,
     },
-    /// It could be called, and no more was asked.
+    /// It could be called; that was the whole request.
     Able,
     Missing,
 }
 
 impl Functions {
-    /// Those of a configuration.
+    /// The functions of a configuration.
     pub(crate) fn new(settings: Arc<Settings>, put_off: PutOff) -> Self {
         let limits = if settings.strict { Limits::strict(MachineType::Standard) } else { Limits::GENEROUS };
         Self {
@@ -113,7 +113,7 @@ impl Functions {
         }
     }
 
-    /// Calls a function. Dropped before its end, the call is ended: a command with all that it started.
+    /// Calls a function. Dropping the future ends the call: a command with all processes that it started.
     pub(crate) async fn invoke(&self, line: Line<'_>, calling: Calling<'_>) -> Outcome {
         let bounds = |timeout| Bounds { timeout, answer_bytes_max: self.answer_bytes_max };
         match self.plan(calling.invocation) {

@@ -1,18 +1,18 @@
-//! Which addresses may be called.
+//! The guard: which addresses may be called.
 //!
-//! A definition can name any address, and a name in it can be made to lead anywhere. What a machine in a cloud can
-//! reach without credentials, its metadata service above all, hands out the credentials of that machine: so these
-//! addresses are refused unless the configuration allows them. Loopback and private networks are where a self-hosted
-//! engine's neighbours live, and are allowed.
+//! A definition can name any address, and a name in it can resolve to any address. The services that a machine in a
+//! cloud can reach without credentials, above all its metadata service, hand out the credentials of that machine. So
+//! these addresses are refused unless the configuration allows them. Loopback and private networks are allowed, because
+//! the services of a self-hosted engine are there.
 //!
-//! The judgement is on the address that is then connected to, after names were looked up, and there is no second
-//! lookup: a name that answers differently the next time gains nothing by it.
+//! The guard checks the address that is then connected to, after the lookup, and there is no second lookup: a name that
+//! resolves differently the next time gains nothing.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Judges addresses. Cheap to clone.
+/// Checks addresses. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Guard(Arc<Allowed>);
 
@@ -25,13 +25,13 @@ struct Allowed {
 /// Why an address is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
-    /// Reaches only the own link; clouds keep their metadata services there.
+    /// Only for the local link; clouds keep their metadata services there.
     #[error("it is a link-local address")]
     LinkLocal,
     /// A service that gives a cloud machine its credentials.
     #[error("it is the address of a cloud's metadata service")]
     Metadata,
-    /// `0.0.0.0/8` or `::`: no address of anybody.
+    /// `0.0.0.0/8` or `::`: not the address of a host.
     #[error("it is no address of any machine")]
     Unspecified,
     /// Many receivers at once.
@@ -61,7 +61,7 @@ const METADATA: [IpAddr; 6] = [
 ];
 
 impl Guard {
-    /// With what the configuration allows in addition: hosts, addresses and networks.
+    /// A guard with the additional hosts, addresses and networks of the configuration.
     pub fn new<Text: AsRef<str>>(allow: impl IntoIterator<Item = Text>) -> Result<Self, AllowError> {
         let mut allowed = Allowed::default();
         for entry in allow {
@@ -75,7 +75,7 @@ impl Guard {
         Ok(Self(Arc::new(allowed)))
     }
 
-    /// May this address be called?
+    /// Checks an address.
     pub fn judge(&self, address: IpAddr) -> Result<(), Reason> {
         let is_allowed = |address| self.0.networks.iter().any(|network| network.contains(address));
         if is_allowed(address) {
@@ -90,7 +90,7 @@ impl Guard {
         }
     }
 
-    /// May this address be called, to which this host leads? A host that is allowed may lead anywhere.
+    /// Checks an address that this host resolved to. An allowed host may resolve to any address.
     pub fn judge_host(&self, host: &str, address: IpAddr) -> Result<(), Reason> {
         if self.0.hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(host)) {
             return Ok(());
@@ -115,15 +115,15 @@ fn refuse(address: IpAddr) -> Result<(), Reason> {
     Err(reason)
 }
 
-/// Whom an address leads to.
+/// The receiver of an address.
 enum Meant {
     One(IpAddr),
-    /// It carries an IPv4 address at one of several places, and only the network's router knows at which.
+    /// It contains an IPv4 address at one of several positions, and only the network's router knows which.
     OneOf([IpAddr; 4]),
 }
 
-/// The IPv4 address that an IPv6 address carries, where routers or the system would take it out again: mapped and
-/// compatible ones, NAT64 and 6to4. Under the local prefix of NAT64 (RFC 8215) the place depends on how long a prefix the
+/// The IPv4 address inside an IPv6 address, if routers or the system would extract it: mapped and compatible ones,
+/// NAT64 and 6to4. Under the local prefix of NAT64 (RFC 8215) the position depends on the length of the prefix that the
 /// network has chosen (RFC 6052).
 fn meant(address: IpAddr) -> Meant {
     let IpAddr::V6(v6) = address else { return Meant::One(address) };
@@ -136,14 +136,14 @@ fn meant(address: IpAddr) -> Meant {
         | [0x2002, high, low, ..] => Meant::One(carried(high, low)),
         [0x64, 0xff9b, 1, ..] => {
             let at = |places: [usize; 4]| IpAddr::V4(places.map(|place| v6.octets()[place]).into());
-            // Octet 8 is always left out.
+            // Octet 8 is always skipped.
             Meant::OneOf([[12, 13, 14, 15], [9, 10, 11, 12], [7, 9, 10, 11], [6, 7, 9, 10]].map(at))
         }
         _ => Meant::One(address),
     }
 }
 
-/// Whether a reading that may be wrong is reason enough: only where credentials could be had.
+/// Whether a reading that may be wrong is reason enough to refuse: only if credentials are at risk.
 fn hides(judged: Result<(), Reason>) -> bool {
     match judged {
         Err(Reason::LinkLocal | Reason::Metadata) => true,

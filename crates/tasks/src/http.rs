@@ -1,9 +1,8 @@
 //! The HTTP Task, `arn:aws:states:::http:invoke`.
 //!
-//! One thin deed between two pure parts: the arguments become a request (`plan`), the answer becomes an outcome
-//! (`outcome`). The request leaves under the call's key, in the header that the destination takes it in. A redirect
-//! is an answer like any other and is not followed: where it leads, another receiver would get the key and the
-//! credentials.
+//! One small effect between two pure parts: `plan` turns the arguments into a request, `outcome` turns the answer into
+//! an outcome. The request carries the call's key, in the header that the destination names. A redirect is an answer
+//! like any other and is not followed: it would give the key and the credentials to another receiver.
 
 mod arguments;
 mod form;
@@ -25,7 +24,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use tokio::time::Instant;
 
-/// What a destination takes a status for, where that differs from the rule.
+/// A destination's meaning of a status, where it differs from the rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -37,11 +36,11 @@ pub enum Verdict {
     Ambiguous,
 }
 
-/// A call of an HTTP Task, with what its destination says about it.
+/// A call of an HTTP Task, with the settings of its destination.
 #[derive(Clone, Copy)]
 pub struct HttpCall<'a> {
     pub call: &'a Call,
-    /// Whose it is; the trace is named after it.
+    /// The execution, which names the trace.
     pub execution: ExecutionId,
     /// As on AWS: https with a connection, 60 seconds, 256 KiB.
     pub strict: bool,
@@ -49,14 +48,14 @@ pub struct HttpCall<'a> {
     pub region: &'a str,
     /// The header that carries the key.
     pub header: &'a HeaderName,
-    /// What statuses mean at this destination.
+    /// The meanings of statuses at this destination.
     pub statuses: &'a BTreeMap<u16, Verdict>,
-    /// Who looks on.
+    /// Records the exchange for a state under test.
     pub onlooker: Option<&'a Onlooker>,
 }
 
-/// Makes the call. A token that is refused with 401 is renewed once, and the call made again under the same key: a
-/// receiver that does not know who calls has done nothing.
+/// Makes the call. If a token is refused with 401, it is renewed once, and the call repeated under the same key: a
+/// receiver that does not know the caller has done nothing.
 pub async fn invoke(client: &Client, connections: &Connections, call: HttpCall<'_>) -> Outcome {
     let arguments = match Arguments::read(call.call.input.value()) {
         Ok(arguments) => arguments,
@@ -87,9 +86,9 @@ pub async fn invoke(client: &Client, connections: &Connections, call: HttpCall<'
     }
 }
 
-/// What came of one request.
+/// The result of one request.
 enum Answer {
-    /// 401: the receiver does not know who calls.
+    /// 401: the receiver does not know the caller.
     Unknown(Outcome),
     Other(Outcome),
 }
@@ -121,7 +120,7 @@ impl Exchange<'_> {
         kept.renewed(self.client, refused, self.until).await.map_err(|error| of_token(&kept.name, &error))
     }
 
-    /// The request as somebody who looks on may see it.
+    /// The request in the form that the onlooker may see.
     fn shown(&self, onlooker: &Onlooker, outgoing: &Outgoing, token: Option<&Token>) -> Value {
         let Some(kept) = self.kept.filter(|_| !onlooker.reveals()) else {
             return onlooker.request(outgoing, &[]);

@@ -1,12 +1,12 @@
-//! Items of a Distributed Map that lie elsewhere, and the place where its results go.
+//! Items of a Distributed Map from buckets, and the files for its results.
 //!
-//! A definition names a bucket and a key, as on AWS. What stands behind a bucket's name is configured: a store that
-//! speaks S3, a folder of this machine, or a base URL. So the same definition runs here and there.
+//! A definition names a bucket and a key, as on AWS. The configuration says what a bucket's name stands for: a store
+//! with S3's API, a folder of this machine, or a base URL. So the same definition runs here and there.
 //!
-//! Reading is a line of small parts, and none of them holds more than a piece: a place gives bytes in blocks, a thread
-//! of its own unpacks and parses them, and batches of items go into the [`Feed`](perdura_runtime::Feed) as the run takes
-//! them. Nothing here decides what a failure means for the run; it is told as a fault with a cause that a person can act
-//! on.
+//! Reading is a pipeline of small parts, and none of them holds more than a piece: a place gives bytes in blocks, a
+//! thread of its own unpacks and parses them, and batches of items go into the [`Feed`](perdura_runtime::Feed) as the
+//! run takes them. This module does not decide what a failure means for the run; it reports a fault with a cause that a
+//! person can act on.
 
 mod ask;
 mod batch;

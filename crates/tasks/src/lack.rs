@@ -1,8 +1,8 @@
-//! What this machine lacks for the moment: files, memory, processes, local ports.
+//! Temporary shortages of this machine: files, memory, processes, local ports.
 //!
-//! That says nothing about a call, and nobody was called: it is no outcome. The call is put off and tried again until it
-//! is no longer wanted or its own time is up, and the workflow does not see it. People do: in the log, one line in a
-//! while, and in a number.
+//! A shortage says nothing about a call, and no receiver was called: it is not an outcome. The call is put off and
+//! retried until it is no longer wanted or its own time is up, and the workflow does not see it. Operators do: in the
+//! log, one line in a while, and in a counter.
 
 use perdura_runtime::Seldom;
 use rustix::io::Errno;
@@ -15,34 +15,34 @@ use tokio::net::{TcpStream, UdpSocket};
 
 /// The first pause, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
-/// How long it may take to find out whether ports are lacking.
+/// The time limit for finding out whether ports are lacking.
 const PROBES_FOR: Duration = Duration::from_secs(1);
 
-/// Whether an error says that this machine lacks something for the moment.
+/// Whether an error is a temporary shortage of this machine.
 pub(crate) fn is_lack(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(errno, Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS | Errno::AGAIN))
 }
 
-/// Whether an error may say that there are no local ports left. It may also say that the address cannot be reached from
-/// here at all, now and later; see [`lacks_ports`].
+/// Whether an error may mean that there are no local ports left. It may also mean that the address is unreachable from
+/// here; see [`lacks_ports`].
 pub(crate) fn may_lack_ports(error: &io::Error) -> bool {
     error.raw_os_error().map(Errno::from_raw_os_error) == Some(Errno::ADDRNOTAVAIL)
 }
 
-/// Whether a file can be opened: looking a name up needs some, and what it says without them is not what it lacks.
+/// The error if no file can be opened: looking a name up needs some, and its own error then hides the reason.
 pub(crate) fn no_files() -> Option<io::Error> {
     std::fs::File::open("/dev/null").err().filter(is_lack)
 }
 
 /// Whether connections to one of these addresses fail for lack of ports. Datagrams have ports of their own, so an
-/// address that takes them is one that can be reached from here.
+/// address that accepts them is reachable.
 pub(crate) async fn lacks_ports(addresses: &[SocketAddr]) -> bool {
     for address in addresses {
         let connected = tokio::time::timeout(PROBES_FOR, TcpStream::connect(address)).await;
         match connected {
             Ok(Err(error)) if may_lack_ports(&error) && takes_datagrams(*address).await => return true,
-            // There are some again.
+            // There are ports again.
             Ok(Ok(_)) => return true,
             Ok(Err(_)) | Err(_) => {}
         }
@@ -61,7 +61,7 @@ async fn takes_datagrams(address: SocketAddr) -> bool {
     }
 }
 
-/// Pauses between attempts: each twice as long as the one before, up to a bound, and none like another's.
+/// Pauses between attempts: each twice as long as the one before, up to a limit, with jitter.
 #[derive(Debug)]
 pub(crate) struct Pauses(Duration);
 
@@ -78,13 +78,13 @@ impl Iterator for Pauses {
         let whole = self.0;
         self.0 = (whole * 2).min(PAUSES.1);
         let mut chance = [128];
-        // Without chance all pauses are alike, which is bearable.
+        // Without randomness all pauses are equal, which is acceptable.
         let _ = getrandom::fill(&mut chance);
         Some(whole / 2 + whole.mul_f64(f64::from(chance[0]) / 510.0))
     }
 }
 
-/// How often calls were put off. Clones share it.
+/// Counts calls that were put off. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PutOff(Arc<Counted>);
 
@@ -95,12 +95,12 @@ struct Counted {
 }
 
 impl PutOff {
-    /// The number, for whoever shows it.
+    /// The counter, for metrics.
     pub(crate) fn count(&self) -> Arc<AtomicU64> {
         self.0.all.clone()
     }
 
-    /// One more call is put off, for this reason.
+    /// Counts and logs one more call that is put off, with the reason.
     pub(crate) fn tell(&self, reason: &str) {
         self.0.all.fetch_add(1, Ordering::Relaxed);
         if let Some(left_out) = self.0.line.turn() {

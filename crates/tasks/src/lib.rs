@@ -1,7 +1,7 @@
-//! What is called outside: HTTP, functions, services of AWS, local commands, and files of items.
+//! Calls to the outside: HTTP, functions, services of AWS, local commands, and files of items.
 //!
-//! Every call comes with its key, and its Turn is on disk before it leaves. What a call means for a Step, refused, not
-//! sent, done or in doubt, is told here; what follows from that is decided by the engine.
+//! Every call has its key, and its Turn is on disk before it leaves. This room reports the outcome of a call for a
+//! Step: refused, not sent, done or in doubt. The engine decides what follows.
 
 pub mod aws;
 pub mod client;

@@ -1,8 +1,7 @@
-//! The one performer of the binary: every call that leaves it is routed here, by what its resource means.
+//! The performer of the binary: routes every call by the meaning of its resource.
 //!
-//! A call is one task on the runtime that was given, and one entry in a table, from which it can be called off. If this
-//! process ends while a call is under way, nobody knows how far it got: it stays on record without an answer, and is
-//! made again under its key.
+//! A call is one task on the given runtime, and one entry in a table, which can cancel it. If this process ends while a
+//! call is under way, nobody knows how far it got: it stays on record without an answer, and is repeated under its key.
 
 mod able;
 mod under_way;
@@ -32,7 +31,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use under_way::UnderWay;
 
-/// Why calls cannot be made at all.
+/// Why no calls can be made at all.
 #[derive(Debug, thiserror::Error)]
 pub enum Unprepared {
     /// No call over TLS can be made.
@@ -53,16 +52,16 @@ struct Inner {
     connections: Arc<Connections>,
     client: Client,
     items: ItemStores,
-    /// Who answers `aws-sdk:sfn:…` in this process, once there is somebody.
+    /// Answers `aws-sdk:sfn:…` in this process, once it was set.
     own_api: OnceLock<OwnApi>,
-    /// For calls that leave this machine.
+    /// The places for calls that leave this machine.
     shares: Shares,
     handle: Handle,
     under_way: Arc<UnderWay>,
 }
 
 impl Tasks {
-    /// Calls are made on the given runtime.
+    /// Creates it; calls run on the given runtime.
     pub fn new(
         settings: Settings,
         connections: Arc<Connections>,
@@ -85,14 +84,14 @@ impl Tasks {
         })))
     }
 
-    /// Makes a call and waits for what comes of it. Dropped before that, the call is ended where it can be: a command
-    /// with all that it started, a request with its connection.
+    /// Makes a call and waits for its outcome. Dropping the future ends the call where possible: a command with all
+    /// processes that it started, a request with its connection.
     pub async fn outcome(&self, execution: ExecutionId, call: &Call) -> Outcome {
         self.0.outcome(execution, call, None).await
     }
 
-    /// The same for a state that is tried out: also what an HTTP Task sent and received, with credentials only if they
-    /// may be told.
+    /// The same for a state under test: also returns the exchange of an HTTP Task, with credentials only if the caller
+    /// may see them.
     pub async fn tried(
         &self,
         execution: ExecutionId,
@@ -104,31 +103,31 @@ impl Tasks {
         (outcome, onlooker.into_seen())
     }
 
-    /// The bare name of the function that a call means, if nobody has configured it.
+    /// The bare name of the function in a call, if it is not configured.
     pub fn missing_function(&self, call: &Call) -> Option<String> {
         let name =
             function_of(&call.resource, &call.input).filter(|name| !self.0.settings.has_function(name))?;
         Some(plain_name(name).to_owned())
     }
 
-    /// Whether there is anybody here to call: a function counts even if nobody has configured it, for it fails as a
-    /// missing one does on AWS; a service counts where it has an address.
+    /// Whether this resource can be performed: a function counts even if it is not configured, because it fails as a
+    /// missing one does on AWS; a service counts if it has an address.
     pub fn performs(&self, resource: &Resource) -> bool {
         able::performs(resource) && self.0.settings.aws.lacks(resource).is_none()
     }
 
-    /// From now on, `aws-sdk:sfn:…` is answered here, unless it has an address of its own. The first that is given
-    /// stays; another is handed back.
+    /// From now on, `aws-sdk:sfn:…` is answered by this API, unless it has an address of its own. The first API stays;
+    /// another is returned.
     pub fn answer_with(&self, api: OwnApi) -> Result<(), OwnApi> {
         self.0.own_api.set(api)
     }
 
-    /// How often a call was put off because this machine lacked files, memory, processes or ports. It goes on counting.
+    /// The counter of calls that were put off because this machine lacked files, memory, processes or ports.
     pub fn put_off(&self) -> Arc<AtomicU64> {
         self.0.client.put_off().count()
     }
 
-    /// Ends all calls. Nobody is told: what they were made for is called for again.
+    /// Ends all calls without answers: their Steps will be called again.
     pub fn end_all(&self) {
         self.0.under_way.call_all_off();
     }
@@ -180,7 +179,7 @@ impl Inner {
     }
 }
 
-/// Nobody here can do it. Nothing catches this: a machine that waits for what is not there is not ready to run.
+/// No performer exists for it. Nothing catches this error: a machine without its performers is not ready to run.
 fn nobody(resource: &Resource) -> Outcome {
     let cause = format!(
         "Nothing here performs {}: {} can be called. `perdura validate` lists the states that call something else.",
@@ -190,7 +189,7 @@ fn nobody(resource: &Resource) -> Outcome {
     Outcome::NotStarted { fault: Fault::new(RUNTIME, cause), scheduled: false }
 }
 
-/// Where a token is waited for, the call only hands it over.
+/// If a token is waited for, the call only hands it over.
 fn handed_over(outcome: Outcome, resource: &Resource) -> Outcome {
     let waits = resource.pattern == Pattern::Callback;
     match outcome {
@@ -204,7 +203,7 @@ fn handed_over(outcome: Outcome, resource: &Resource) -> Outcome {
     }
 }
 
-/// One line for each call that failed or was a command. There are too many others to tell of each that went well.
+/// Logs one line for each call that failed or was a command. The other successful calls are too many.
 fn tell(execution: ExecutionId, key: &EffectKey, took: Duration, is_command: bool, outcome: &Outcome) {
     let step = key.step();
     let took_ms = i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
@@ -243,7 +242,7 @@ impl Performer for Tasks {
 
     fn policy(&self, resource: &Resource, input: &Payload) -> Policy {
         let policy = self.0.settings.destinations.find(resource, input).policy.clone();
-        // One that is no longer configured may have been called by the process before this one.
+        // A function that is no longer configured may have been called by the previous process.
         let is_gone = |name: &str| !self.0.settings.has_function(name);
         match function_of(resource, input) {
             Some(name) if is_gone(name) => Policy { uncertain: Uncertain::Hold, ..policy },

@@ -1,7 +1,7 @@
-//! The tables of `perdura.toml` that say what is called and how, as they are written and as they are meant.
+//! The tables of `perdura.toml` for calls, as written and parsed.
 //!
-//! [`Tables`] is what a person writes; what it does not know it refuses. [`Settings::check`] turns it into what the
-//! rest of this room relies on, or into a sentence that names the table and what to write instead.
+//! [`Tables`] is the written form, which refuses unknown members. [`Settings::check`] turns it into the parsed form for
+//! the rest of this room, or into a message that names the table and what to write instead.
 
 mod duration;
 mod function;
@@ -23,16 +23,16 @@ use std::fmt::Display;
 use std::path::Path;
 use url::Url;
 
-/// How many commands run at once where nothing else is written; further calls wait for a place.
+/// The default for commands at once; further calls wait for a place.
 const COMMANDS_AT_ONCE: usize = 32;
-/// The most commands at once: each has four threads and a process.
+/// The limit for commands at once: each has four threads and a process.
 const COMMANDS_AT_ONCE_MAX: usize = 256;
-/// How many calls over HTTP are under way at once where nothing else is written.
+/// The default for calls over HTTP at once.
 const CALLS_AT_ONCE: usize = 4_096;
-/// The most calls over HTTP at once: each may have a connection, and so a file.
+/// The limit for calls over HTTP at once: each may have a connection, and so a file.
 const CALLS_AT_ONCE_MAX: usize = 65_536;
 
-/// The tables, as they are written.
+/// The tables, as written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tables {
@@ -52,19 +52,19 @@ pub struct Tables {
     pub aws: AwsTable,
 }
 
-/// `[http]`: what holds for everything that is called over HTTP.
+/// `[http]`: settings for all calls over HTTP.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HttpTable {
-    /// Hosts, addresses and networks that may be called although they are refused otherwise.
+    /// Hosts, addresses and networks that may be called although they are refused by default.
     pub allow: Vec<String>,
-    /// How many calls are under way at once.
+    /// How many calls may be under way at once.
     pub at_once: Option<usize>,
     /// How many of them to one receiver.
     pub at_once_each: Option<usize>,
 }
 
-/// `[lambda]`: who is asked for functions that have no table of their own.
+/// `[lambda]`: the endpoint for functions without a table of their own.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LambdaTable {
@@ -76,23 +76,23 @@ pub struct LambdaTable {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CommandsTable {
-    /// How many run at once.
+    /// How many may run at once.
     pub at_once: Option<usize>,
-    /// How many of them of one function.
+    /// How many of one function.
     pub at_once_each: Option<usize>,
-    /// Variables of this process that commands get besides the usual ones.
+    /// Variables of this process that commands get besides the default ones.
     pub env_pass: Vec<String>,
     /// Variables that are set for commands.
     pub env: BTreeMap<String, Secret>,
 }
 
-/// `uncertain`: what is done about a call of which nobody knows whether it was performed.
+/// `uncertain`: what to do about a call with an unknown outcome.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UncertainWord {
-    /// It is repeated under its key.
+    /// Repeat it under its key.
     Retry,
-    /// It is held for a person.
+    /// Hold it for a person.
     Hold,
 }
 
@@ -105,26 +105,26 @@ impl From<UncertainWord> for Uncertain {
     }
 }
 
-/// The tables, as they are meant.
+/// The tables, parsed.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Functions by their bare names.
     pub functions: BTreeMap<String, Function>,
-    /// Who is called under which policy.
+    /// Receivers and their policies.
     pub destinations: Destinations,
-    /// Who is asked for functions that have no table of their own.
+    /// The endpoint for functions without a table of their own.
     pub lambda_endpoint: Option<Url>,
-    /// How many commands run at once.
+    /// How many commands may run at once.
     pub commands: Share,
-    /// How many calls over HTTP are under way at once.
+    /// How many calls over HTTP may be under way at once.
     pub calls: Share,
     /// Which addresses may be called.
     pub guard: Guard,
-    /// Where items of Distributed Maps come from, and their results go.
+    /// The sources of items of Distributed Maps, and the places for their results.
     pub items: ItemSettings,
-    /// Where services of AWS are, and who signs.
+    /// The addresses of services of AWS, and the signer.
     pub aws: AwsSettings,
-    /// Whether AWS's limits count.
+    /// Whether AWS's limits apply.
     pub strict: bool,
 }
 
@@ -144,12 +144,12 @@ impl Default for Settings {
     }
 }
 
-/// What is wrong with a table, and what to write instead.
+/// A mistake in a table, and what to write instead.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{table}: {what}")]
 pub struct Mistake {
     pub table: String,
-    /// What is wrong with it.
+    /// The mistake, and the remedy.
     pub what: String,
 }
 
@@ -160,7 +160,7 @@ impl Mistake {
 }
 
 impl Settings {
-    /// What the tables mean. Commands run in `folder`, and their programs are looked for from there.
+    /// Parses the tables. Commands run in `folder`, and their programs are looked up from there.
     pub fn check(tables: Tables, folder: &Path) -> Result<Self, Mistake> {
         let Tables { functions: written, destinations, lambda, commands, http, mut items, aws } = tables;
         items.local_from(folder);
@@ -209,13 +209,13 @@ impl Settings {
         })
     }
 
-    /// Whether a function of this name, bare or as an ARN, can be called at all.
+    /// Whether a function with this name, bare or as an ARN, can be called at all.
     pub fn has_function(&self, name: &str) -> bool {
         self.lambda_endpoint.is_some() || self.functions.contains_key(crate::functions::plain_name(name))
     }
 }
 
-/// What `at_once` (with its default and its bound) and `at_once_each` mean.
+/// The share from `at_once` (with its default and its limit) and `at_once_each`.
 fn share((roof, usual, most): (Option<usize>, usize, usize), each: Option<usize>) -> Result<Share, String> {
     let roof = roof.unwrap_or(usual);
     if !(1..=most).contains(&roof) {
@@ -233,7 +233,7 @@ pub fn endpoint_url(text: &str) -> Result<Url, String> {
     web_address(text).map_err(|what| format!("endpoint {what}"))
 }
 
-/// An address that can be called; what is wrong with it begins as `url "…"` would go on.
+/// An address that can be called; an error continues the text `url "…"`.
 fn web_address(text: &str) -> Result<Url, String> {
     let example = "write a whole address, as in \"http://127.0.0.1:8080/charge\"";
     let url = Url::parse(text).map_err(|error| format!("{text:?} is no URL ({error}): {example}"))?;

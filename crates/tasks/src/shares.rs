@@ -1,8 +1,8 @@
-//! Calls under way: a roof over all, and a share for each receiver.
+//! Places for calls under way: a limit for all, and a share for each receiver.
 //!
-//! A receiver that hangs keeps its places for as long as its calls may take. So none gets more than its share, and none
-//! more than are still free, so that several that hang leave some too. Calls of one receiver wait in line, the first
-//! first, and where several receivers have lines, they take turns.
+//! A receiver that hangs keeps its places for as long as its calls may take. So no receiver gets more than its share,
+//! or more than are still free, so that several that hang leave some places too. Calls of one receiver queue in order,
+//! and receivers with queues take turns.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// A quarter of all for each receiver; up to half where there are few.
+    /// A quarter of all for each receiver; up to half if there are few.
     pub(crate) fn of(roof: usize) -> Self {
         Self { roof, each: (roof / 4).max(roof.min(8).div_ceil(2)) }
     }
@@ -39,7 +39,7 @@ struct State {
     taken: usize,
     /// Receivers that have a place or wait for one.
     receivers: HashMap<Arc<str>, Receiver>,
-    /// Those that wait, each once, in the order of their turns.
+    /// Receivers with waiting calls, each once, in the order of their turns.
     turns: VecDeque<Arc<str>>,
 }
 
@@ -49,7 +49,7 @@ struct Receiver {
     waiting: VecDeque<oneshot::Sender<Held>>,
 }
 
-/// A place for one call. Dropped, it goes to whoever is next.
+/// A place for one call. Dropped, it goes to the next waiting call.
 #[derive(Debug)]
 pub(crate) struct Held {
     places: Shares,
@@ -61,7 +61,7 @@ impl State {
     fn admits(&self, share: Share, receiver: &str) -> bool {
         let taken = self.receivers.get(receiver).map_or(0, |receiver| receiver.taken);
         let free = share.roof.saturating_sub(self.taken);
-        // A share of all places is meant: there is one receiver that counts.
+        // A share as large as the limit means that one receiver may take all.
         let leaves_some = taken < free || share.each == share.roof;
         free > 0 && taken < share.each && leaves_some
     }
@@ -71,7 +71,7 @@ impl State {
         self.receivers.entry(receiver.clone()).or_default().taken += 1;
     }
 
-    /// Whoever is next, if there is a place for it.
+    /// The next waiting call, if there is a place for it.
     fn next(&mut self, share: Share) -> Option<(Arc<str>, oneshot::Sender<Held>)> {
         let at = self.turns.iter().position(|receiver| self.admits(share, receiver))?;
         let name = self.turns.remove(at)?;
@@ -95,7 +95,7 @@ impl Shares {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for a call of this receiver, as soon as there is one.
+    /// Waits for a place for a call of this receiver.
     pub(crate) async fn enter(&self, receiver: &str) -> Held {
         let receiver: Arc<str> = receiver.into();
         let waiting = {
@@ -109,7 +109,7 @@ impl Shares {
             let line = &mut state.receivers.entry(receiver.clone()).or_default().waiting;
             line.push_back(sender);
             if line.len().is_power_of_two() {
-                // Each time the line has doubled, those who no longer wait are taken out.
+                // Each time the queue has doubled, cancelled calls are removed from it.
                 line.retain(|waiting| !waiting.is_closed());
             }
             if !waits {
@@ -120,7 +120,7 @@ impl Shares {
         waiting.await.expect("whoever waits is handed a place, never forgotten")
     }
 
-    /// Gives a place back, and hands out all that can be. One who no longer waits hands his on by dropping it, so that
+    /// Returns a place, and hands out all free places. A cancelled call passes its place on when it is dropped, so that
     /// nothing is handed out under the lock.
     fn leave(&self, receiver: &Arc<str>) {
         let mut state = self.lock();
@@ -137,7 +137,7 @@ impl Shares {
         }
         drop(state);
         for (receiver, waiting) in handed {
-            // Nobody there any more: the place comes back and is dropped.
+            // If the call was cancelled, the place comes back and is dropped.
             let _ = waiting.send(Held { places: self.clone(), receiver });
         }
     }

@@ -1,4 +1,4 @@
-//! What every call over HTTP carries: its key, and the trace context (W3C `traceparent`).
+//! The headers of every call over HTTP: its key, and the trace context (W3C `traceparent`).
 
 use http::{HeaderName, HeaderValue};
 use perdura_engine::{EffectKey, ExecutionId};
@@ -11,8 +11,8 @@ pub(crate) fn key(key: &EffectKey) -> HeaderValue {
     header(key.wire().hyphenated().encode_lower(&mut uuid::Uuid::encode_buffer()))
 }
 
-/// The execution is the trace, and the first half of the key on the wire is the span: what a called system reports
-/// stands below the step that called it.
+/// The execution is the trace, and the first half of the key on the wire is the span, so that the spans of the called
+/// system are below the step that called it.
 pub(crate) fn trace(execution: ExecutionId, key: &EffectKey) -> HeaderValue {
     let span = key.wire().as_u64_pair().0;
     header(&format!("00-{}-{span:016x}-01", execution.uuid().simple()))

@@ -1,12 +1,12 @@
-//! The names of complaints.
+//! The codes of diagnostics.
 //!
-//! Those above the line are AWS's; those below are ours, for what AWS has no word for.
+//! Those above the line are AWS's; those below are ours, for mistakes without an AWS code.
 
 /// The shape of the definition is wrong: a field, a type, a range.
 pub const SCHEMA_VALIDATION_FAILED: &str = "SCHEMA_VALIDATION_FAILED";
 /// Not JSON.
 pub const INVALID_JSON_DESCRIPTION: &str = "INVALID_JSON_DESCRIPTION";
-/// A transition leads nowhere, or a state is led to by none.
+/// A transition has no target, or a state cannot be reached.
 pub const MISSING_TRANSITION_TARGET: &str = "MISSING_TRANSITION_TARGET";
 /// Nothing ends the machine.
 pub const MISSING_END_STATE: &str = "MISSING_END_STATE";
@@ -18,15 +18,15 @@ pub const INVALID_STATE_NAME: &str = "INVALID_STATE_NAME";
 pub const DUPLICATE_LABEL_NAME: &str = "DUPLICATE_LABEL_NAME";
 /// A label is empty, too long or has characters that a name may not have.
 pub const INVALID_LABEL_NAME: &str = "INVALID_LABEL_NAME";
-/// Nested deeper than anybody reads.
+/// Nested too deep.
 pub const TOO_DEEPLY_NESTED: &str = "TOO_DEEPLY_NESTED";
 /// A JSONata expression does not parse.
 pub const INVALID_JSONATA_EXPRESSION: &str = "INVALID_JSONATA_EXPRESSION";
-/// A JSONata expression reads what is not there.
+/// A JSONata expression reads something that does not exist.
 pub const UNSUPPORTED_JSONATA_EXPRESSION: &str = "UNSUPPORTED_JSONATA_EXPRESSION";
 /// `Assign` to `states`.
 pub const RESERVED_VARIABLE_NAME: &str = "RESERVED_VARIABLE_NAME";
-/// `Assign` to what is no name.
+/// `Assign` to an invalid name.
 pub const INVALID_VARIABLE_NAME: &str = "INVALID_VARIABLE_NAME";
 /// `Assign` to a name that a flow around this one assigns.
 pub const DUPLICATE_VARIABLE_NAME: &str = "DUPLICATE_VARIABLE_NAME";
@@ -36,7 +36,7 @@ pub const POSSIBLY_UNDEFINED_VARIABLE: &str = "POSSIBLY_UNDEFINED_VARIABLE";
 pub const NO_DOLLAR: &str = "NO_DOLLAR";
 /// A value looks like a path, but its name does not end in `Path`. A warning.
 pub const NO_PATH: &str = "NO_PATH";
-/// A Pass state's `Result` holds what looks like a path. A warning.
+/// A Pass state's `Result` contains something that looks like a path. A warning.
 pub const PASS_RESULT_IS_STATIC: &str = "PASS_RESULT_IS_STATIC";
 
 /// Not YAML, or YAML that has no meaning in JSON.
@@ -53,13 +53,13 @@ pub const HALF_AN_EXPRESSION: &str = "HALF_AN_EXPRESSION";
 pub const UNMATCHABLE_ERROR_NAME: &str = "UNMATCHABLE_ERROR_NAME";
 /// An intrinsic function is called with more or fewer arguments than it takes. A warning.
 pub const MISCOUNTED_ARGUMENTS: &str = "MISCOUNTED_ARGUMENTS";
-/// A state calls what AWS has and this program does not. A warning, made by whoever performs tasks.
+/// A state calls a resource that AWS has and this program does not. A warning, added by the code that performs tasks.
 pub const UNSUPPORTED_RESOURCE: &str = "UNSUPPORTED_RESOURCE";
-/// A state calls a function that nobody has configured. A warning, made by whoever has the configuration.
+/// A state calls a function that is not configured. A warning, added by the code with the configuration.
 pub const UNCONFIGURED_FUNCTION: &str = "UNCONFIGURED_FUNCTION";
-/// A state calls a service that has no address. A warning, made by whoever has the configuration.
+/// A state calls a service without an address. A warning, added by the code with the configuration.
 pub const UNCONFIGURED_SERVICE: &str = "UNCONFIGURED_SERVICE";
-/// There is more to say than is worth listing. A warning.
+/// There are more diagnostics than listed. A warning.
 pub const TOO_MANY_DIAGNOSTICS: &str = "TOO_MANY_DIAGNOSTICS";
 
 /// All of them.

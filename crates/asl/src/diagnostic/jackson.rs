@@ -1,12 +1,12 @@
-//! What Jackson, the JSON reader of AWS, says about a text that is not JSON.
+//! The messages of Jackson, AWS's JSON reader, about a text that is not JSON.
 //!
-//! Clients show these sentences to people and tests compare them, so they are told again here: what the
-//! reader expected, and the place where it stood when it gave up, which is behind what it did not like.
+//! Clients show these sentences to people and tests compare them, so they are reproduced here: the expectation of the
+//! reader, and the place where it stopped, which is after the mistake.
 
 use crate::json::SyntaxError;
 use std::fmt::Write;
 
-/// A complaint in Jackson's words.
+/// A mistake in Jackson's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Jackson {
     /// The sentence, with its location on a second line.
@@ -16,12 +16,12 @@ pub struct Jackson {
 }
 
 impl Jackson {
-    /// The first complaint about a text; `None` where there is none.
+    /// The first mistake in a text; `None` if there is none.
     pub fn of(text: &str) -> Option<Self> {
         explain(text)
     }
 
-    /// What is told of a text that was refused: Jackson's complaint, or ours in its form where it has none.
+    /// The message about a refused text: Jackson's, or ours in its form if Jackson accepts the text.
     pub fn refusal(text: &str, error: &SyntaxError) -> String {
         explain(text).map_or_else(|| format!("{error}\n at {}", quoting(text, error.at)), |said| said.message)
     }
@@ -29,11 +29,11 @@ impl Jackson {
 
 /// How much of the text a location quotes.
 const QUOTED_MAX: usize = 500;
-/// How much of a word that is no token is quoted.
+/// How much of an invalid word is quoted.
 const TOKEN_MAX: usize = 256;
 const VALUES: &str = "(JSON String, Number, Array, Object or token 'null', 'true' or 'false')";
 
-/// The first complaint about `text`; `None` where Jackson has none.
+/// The first mistake in `text`; `None` if Jackson finds none.
 pub(super) fn explain(text: &str) -> Option<Jackson> {
     let mut reader = Reader { text, at: 0, open: Vec::new(), location: quoting };
     let message = reader.run().err()?;
@@ -56,12 +56,12 @@ pub fn explain_in_a_sentence(text: &str, error: &SyntaxError, of_nothing: &str) 
     told[..end].to_owned()
 }
 
-/// What is told of text that is data and was refused with `error`. Where AWS reads data, a later Jackson is at work: it does not quote the
-/// text, and it stands before a character that it did not expect.
+/// The message about data that was refused with `error`. AWS reads data with a later Jackson: it does not quote the
+/// text, and its place is before the unexpected character.
 pub fn explain_data(text: &str, error: &SyntaxError) -> String {
     let mut reader = Reader { text, at: 0, open: Vec::new(), location: redacted };
     let Err(message) = reader.run() else {
-        // Jackson takes what nests too deep, numbers beyond a double, and halves of surrogate pairs in names.
+        // Jackson accepts deep nesting, numbers beyond a double, and halves of surrogate pairs in names.
         return format!("{error}\n at {}", redacted(text, error.at));
     };
     let mut at = reader.at;
@@ -98,7 +98,7 @@ fn quoting(text: &str, at: usize) -> String {
     quoted
 }
 
-/// An open bracket and where it stands.
+/// An open bracket with its place.
 #[derive(Clone, Copy)]
 struct Open {
     bracket: char,
@@ -110,7 +110,7 @@ struct Reader<'t> {
     text: &'t str,
     at: usize,
     open: Vec<Open>,
-    /// How a place in the text is told.
+    /// Formats a place in the text.
     location: fn(&str, usize) -> String,
 }
 
@@ -134,7 +134,7 @@ impl Reader<'_> {
         }
     }
 
-    /// One value after another: before each, what may stand there follows from the innermost bracket.
+    /// One value after another: the innermost bracket decides what may come before each.
     fn run(&mut self) -> Read {
         let mut first = true;
         loop {
@@ -144,7 +144,7 @@ impl Reader<'_> {
                 open.is_empty = false;
                 before
             }) else {
-                // What follows the first value is not read.
+                // Text after the first value is not read.
                 if !first || self.peek().is_none() {
                     return Ok(());
                 }

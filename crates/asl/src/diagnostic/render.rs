@@ -1,4 +1,4 @@
-//! A diagnostic on a terminal, the way rustc shows one.
+//! A diagnostic on a terminal, in the form of rustc.
 
 use super::{Diagnostic, Severity};
 use crate::source::{Source, Span};
@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 /// How many columns of a long line are shown.
 const SHOWN_MAX: usize = 120;
-/// How many of them stand before the place.
+/// How many of them are before the place.
 const SHOWN_BEFORE: usize = 40;
 /// How wide a tab is shown.
 const TAB: &str = "    ";
@@ -51,7 +51,7 @@ impl Paint {
     }
 }
 
-/// One line of the source with what is meant underlined.
+/// One line of the source with the place underlined.
 #[derive(Clone, Copy)]
 struct Snippet<'a> {
     source: &'a Source,

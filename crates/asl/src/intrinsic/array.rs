@@ -13,7 +13,7 @@ pub(super) fn partition(items: &[Value], size: &Value) -> Option<Value> {
     Some(items.chunks(size).map(|chunk| chunk.iter().cloned().collect::<Value>()).collect())
 }
 
-/// The service compares what Java prints, so `"1"` contains 1, and the order of members counts.
+/// The service compares Java's printed forms, so `"1"` contains 1, and the order of members counts.
 pub(super) fn contains(items: &[Value], wanted: &Value) -> Option<Value> {
     let mut left = text::TEXT_MAX;
     if !text::fits(wanted, &mut left) || !items.iter().all(|item| text::fits(item, &mut left)) {
@@ -68,7 +68,7 @@ pub(super) fn unique(items: &[Value]) -> Option<Value> {
     Some(fresh.into())
 }
 
-/// Prints equal values alike: members in the order of their names.
+/// Prints equal values equally: members in the order of their names.
 fn canonical(value: &Value, out: &mut String) {
     match value {
         Value::Array(items) => {

@@ -19,8 +19,8 @@ pub(super) fn base64_encode(text: &str) -> Option<Value> {
     Some(text.as_bytes().chunks(3).flat_map(base64_four).collect::<String>().into())
 }
 
-/// Forgiving, like the service: what is no digit is passed over, both alphabets are read, the first `=`
-/// ends it, and bytes that are no text become U+FFFD.
+/// Lenient, like the service: other characters are skipped, both alphabets are read, the first `=` ends it, and bytes
+/// that are not UTF-8 become U+FFFD.
 pub(super) fn base64_decode(text: &str) -> Option<Value> {
     if !is_short(text) {
         return None;
@@ -34,7 +34,7 @@ pub(super) fn base64_decode(text: &str) -> Option<Value> {
     Some(String::from_utf8_lossy(&bytes).into_owned().into())
 }
 
-/// What is not a string is hashed as its JSON text.
+/// A value that is not a string is hashed as its JSON text.
 pub(super) fn hash(data: &Value, algorithm: &str) -> Option<Value> {
     let text = match data {
         Value::String(text) => Cow::Borrowed(&**text),

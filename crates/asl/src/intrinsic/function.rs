@@ -56,7 +56,7 @@ impl Function {
         Self::ALL.iter().find(|(function, ..)| *function == self).map_or("", |(_, name, _)| name)
     }
 
-    /// What is wrong with so many arguments, if anything.
+    /// The mistake in this number of arguments, if any.
     pub(super) fn miscount(self, count: usize) -> Option<String> {
         let (_, name, counts) = Self::ALL.iter().find(|(function, ..)| *function == self)?;
         if counts.contains(&count) {
@@ -70,7 +70,7 @@ impl Function {
         Some(format!("States.{name} takes {wanted} arguments, and here are {count}"))
     }
 
-    /// The work it takes, in units of [`Dice::spent`]: by what it looks at, which for some is only the surface.
+    /// Its work, in units of [`Dice::spent`]: by the data that it reads, which for some is only the top level.
     pub(super) fn cost(self, arguments: &[Value]) -> u64 {
         let looked_at: usize = match self {
             Self::Array | Self::ArrayGetItem | Self::ArrayLength => arguments.len(),
@@ -88,7 +88,7 @@ impl Function {
             | Self::StringSplit => {
                 let mut left = text::TEXT_MAX;
                 arguments.iter().all(|value| text::fits(value, &mut left));
-                // Keeping apart what is the same takes a tree of all texts.
+                // Removing duplicates needs a tree of all texts.
                 let times = if self == Self::ArrayUnique { 24 } else { 4 };
                 times * (text::TEXT_MAX - left)
             }
@@ -96,7 +96,7 @@ impl Function {
         16 + looked_at as u64 / 16
     }
 
-    /// What it makes of its arguments. The error is a sentence of AWS.
+    /// Applies it to its arguments. The error is a sentence of AWS.
     pub(super) fn apply(self, arguments: &[Value], dice: &Dice) -> Result<Value, String> {
         let result = match (self, arguments) {
             (Self::Array, items) => Some(items.iter().cloned().collect()),
@@ -124,7 +124,7 @@ impl Function {
             (Self::StringSplit, [Value::String(text), Value::String(splitter)]) => {
                 Some(text::split(text, splitter))
             }
-            // Whatever it is given, it does not look at it.
+            // It ignores its arguments.
             (Self::Uuid, _) => Some(dice.uuid().into()),
             _ => None,
         };
@@ -141,8 +141,8 @@ fn width(value: &Value) -> usize {
     }
 }
 
-/// Two objects in one; of a member that both have, the second counts. Only `true` asks for more, and
-/// that there is not.
+/// Two objects merged; of a member that both have, the second counts. `true` would ask for a deep merge, which does not
+/// exist.
 fn merge(first: &Value, second: &Value, deep: &Value) -> Option<Value> {
     let (Value::Object(first), Value::Object(second)) = (first, second) else { return None };
     if deep.as_bool() == Some(true) || deep.as_str() == Some("true") {

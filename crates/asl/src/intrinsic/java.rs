@@ -1,4 +1,4 @@
-//! What Java would say: the service is written in it, and it shows.
+//! Java's printed forms, because the service is written in Java, and they are visible.
 
 use crate::json::Value;
 use std::fmt::Write;

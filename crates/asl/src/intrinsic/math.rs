@@ -1,10 +1,10 @@
-//! Numbers: adding and drawing them.
+//! Numbers: adding, and random ones.
 
 use crate::java_random::Random;
 use crate::json::{Number, Value};
 use crate::scope::Dice;
 
-/// A number without its fraction, which is cut off.
+/// A number truncated to an integer.
 pub(super) fn cut(value: &Value) -> Option<i64> {
     match value.as_number()? {
         Number::Int(int) => Some(*int),
@@ -13,7 +13,7 @@ pub(super) fn cut(value: &Value) -> Option<i64> {
     }
 }
 
-/// Numbers of 32 bits are all that the service draws and adds.
+/// The service uses only numbers of 32 bits here.
 fn cut_small(value: &Value) -> Option<i32> {
     cut(value)?.try_into().ok()
 }

@@ -1,14 +1,14 @@
-//! Texts: made, split, read and printed.
+//! Texts: formatting, splitting, parsing and printing.
 
 use super::java;
 use crate::diagnostic::explain_data;
 use crate::json::{Number, Value, parse};
 use std::collections::BTreeSet;
 
-/// How long a text that a function makes may be, in bytes.
+/// The longest text of a function, in bytes.
 pub const TEXT_MAX: usize = 16 << 20;
 
-/// Whether a value printed is at most `left` bytes, about; what it takes is taken off.
+/// Whether a printed value has at most about `left` bytes; subtracts its size.
 pub(super) fn fits(value: &Value, left: &mut usize) -> bool {
     let takes = match value {
         Value::Null | Value::Bool(_) => 5,
@@ -35,7 +35,7 @@ pub(super) fn print(value: &Value) -> Option<String> {
     fits(value, &mut { TEXT_MAX }).then(|| value.to_string())
 }
 
-/// `StringToJson`. Nothing reads as `null`, as it does in the service.
+/// `StringToJson`. An empty text is `null`, as in the service.
 pub(super) fn read_json(json: &str) -> Result<Value, String> {
     if json.trim_matches([' ', '\t', '\n', '\r']).is_empty() {
         return Ok(Value::Null);

@@ -1,9 +1,9 @@
-//! JSON text, token by token, with the place of each.
+//! The tokens of a JSON text, with their places.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// What stands at one place of a JSON text.
+/// A token of a JSON text.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Token<'t> {
     /// `{`
@@ -30,7 +30,7 @@ pub enum Token<'t> {
     End,
 }
 
-/// Not JSON: what is wrong, and at which byte.
+/// A syntax error: the mistake, and its byte.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct SyntaxError {
@@ -40,26 +40,26 @@ pub struct SyntaxError {
     pub message: String,
 }
 
-/// What a file in UTF-8 may begin with.
+/// A UTF-8 file may begin with it.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// A text as it was meant by the bytes it came in: without the byte order mark at its start.
+/// A text without the byte order mark at its start.
 ///
-/// The mark says how bytes are to be read and is no part of the text. Whoever reads bytes (a file, the body of an
-/// answer, what a command prints) takes it off; in a text that came as text it is a mistake.
+/// The mark says how bytes are encoded and is not part of the text. A reader of bytes (a file, the body of an answer,
+/// the output of a command) removes it; in data that is already text it is a mistake.
 pub fn without_mark(text: &str) -> &str {
     text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
 }
 
-/// Reads tokens off a text. Strict: RFC 8259 and nothing more.
+/// Reads tokens of a text. Strict: RFC 8259 and nothing more.
 #[derive(Clone, Debug)]
 pub struct Lexer<'t> {
     text: &'t str,
     at: usize,
-    /// Byte order marks between tokens are passed over; otherwise they are a mistake.
+    /// Byte order marks between tokens are skipped; otherwise they are a mistake.
     passes_marks: bool,
     is_marked: bool,
-    /// Where escapes stand that are half of a surrogate pair.
+    /// The places of escapes that are half of a surrogate pair.
     halves: Vec<usize>,
 }
 
@@ -69,7 +69,7 @@ impl<'t> Lexer<'t> {
         Self { text, at: 0, passes_marks: false, is_marked: false, halves: Vec::new() }
     }
 
-    /// At the start of what a file holds, after its byte order mark.
+    /// At the start of a file's text, after its byte order mark.
     pub(crate) fn of_file(text: &'t str) -> Self {
         Self { at: text.len() - without_mark(text).len(), ..Self::new(text) }
     }
@@ -84,7 +84,7 @@ impl<'t> Lexer<'t> {
         self.is_marked
     }
 
-    /// Where the escapes stand, so far, that are half of a surrogate pair; each was read as U+FFFD.
+    /// The places so far of escapes that are half of a surrogate pair; each was read as U+FFFD.
     pub(super) fn halves(&self) -> &[usize] {
         &self.halves
     }
@@ -117,7 +117,7 @@ impl<'t> Lexer<'t> {
         Ok((token, start..self.at))
     }
 
-    /// Passes over all byte order marks at `start`, and the space between them, if that is allowed.
+    /// Skips all byte order marks at `start`, and the space between them, if that is allowed.
     fn passes_marks(&mut self, start: usize) -> bool {
         if !self.passes_marks || !self.text[start..].starts_with(BYTE_ORDER_MARK) {
             return false;
@@ -248,7 +248,7 @@ impl<'t> Lexer<'t> {
                     }
                     self.at = before;
                 }
-                // Half of a pair is no character; Rust has no place for it.
+                // Half of a pair is not a character; Rust cannot represent it.
                 char::from_u32(first).unwrap_or_else(|| {
                     self.halves.push(start);
                     char::REPLACEMENT_CHARACTER

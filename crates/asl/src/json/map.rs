@@ -1,10 +1,10 @@
-//! Objects: keys in the order in which they came, each once.
+//! Objects: unique keys in their order.
 
 use super::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Up to this many keys a scan beats an index.
+/// Up to this many keys a scan is faster than an index.
 const SCANNED_MAX: usize = 12;
 
 /// An ordered set of members. Small ones are scanned, large ones indexed, so no object makes a lookup slow.
@@ -47,7 +47,7 @@ impl Map {
         self.position(key).is_some()
     }
 
-    /// Sets a member: a known key keeps its place, a new one goes to the end. Returns what was there.
+    /// Sets a member: a known key keeps its place, a new one goes to the end. Returns the old value.
     pub fn insert(&mut self, key: impl Into<Arc<str>>, value: impl Into<Value>) -> Option<Value> {
         let (key, value) = (key.into(), value.into());
         if let Some(at) = self.position(&key) {
@@ -100,7 +100,7 @@ impl Map {
     }
 }
 
-/// Members are the same whatever their order, as everywhere in JSON.
+/// The order of members does not matter for equality, as everywhere in JSON.
 impl PartialEq for Map {
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len() && self.iter().all(|(key, value)| other.get(key) == Some(value))

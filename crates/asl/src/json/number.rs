@@ -15,9 +15,9 @@ pub enum Number {
     Int(i64),
     /// A finite double; printed with a fraction or an exponent.
     Float(f64),
-    /// A finite double whose text is not the one that it would be printed with: `1.50`, `1E5`, `-0e5`, `1e-400`.
+    /// A finite double whose text differs from its printed form: `1.50`, `1E5`, `-0e5`, `1e-400`.
     Written(f64, Arc<str>),
-    /// An integer that 64 bits do not have, as its digits, without leading zeros: one beyond them, or `-0`.
+    /// An integer that does not fit 64 bits, as its digits, without leading zeros, or `-0`.
     Big(Arc<str>),
 }
 
@@ -36,7 +36,7 @@ impl Number {
         Some(if is_plain { Self::Float(float) } else { Self::Written(float, text.into()) })
     }
 
-    /// The same number as it is printed where nobody has written it.
+    /// The same number in its printed form, without the notation of its source.
     pub(crate) fn computed(self) -> Self {
         match self {
             Self::Written(float, _) => Self::Float(float),
@@ -77,7 +77,7 @@ impl Number {
         }
     }
 
-    /// Whether it is `-0`, in whatever way it is written.
+    /// Whether it is `-0`, in any notation.
     pub(crate) fn is_signed_zero(&self) -> bool {
         match self {
             Self::Int(_) => false,
@@ -109,8 +109,8 @@ impl Number {
     }
 }
 
-/// Whether a double prints as it is written, as can be seen without printing it: few digits, no exponent, and no zero at
-/// the end but that of `.0`.
+/// Whether a double prints as it is written, as far as this shows without printing it: few digits, no exponent, and no
+/// zero at the end except that of `.0`.
 fn is_surely_plain(text: &str, float: f64) -> bool {
     let is_short = text.len() <= 15 && float.abs() >= 1e-4;
     is_short

@@ -5,28 +5,28 @@ use super::{Lexer, Map, Number, SyntaxError, Token, Value};
 /// How deep a document may nest. Deeper ones are refused, so that walking one can never exhaust the stack.
 pub const DEPTH_MAX: usize = 256;
 
-/// Reads one JSON document. Of two members with one name the last counts, as in most readers. Half of a surrogate
-/// pair is no character: in a string it is read as U+FFFD, and a name that has one is refused.
+/// Parses one JSON document. Of two members with one name the last counts, as in most readers. Half of a surrogate pair
+/// is not a character: in a string it is read as U+FFFD, and a name that has one is refused.
 pub fn parse(text: &str) -> Result<Value, SyntaxError> {
     parse_from_outside(text).map(|read| read.value)
 }
 
-/// The same, as JavaScript's `JSON.parse` and `JSON.stringify` in turn have it: zero has no sign.
+/// The same, as JavaScript's `JSON.parse` followed by `JSON.stringify`: zero has no sign.
 pub(crate) fn parse_without_signed_zeros(text: &str) -> Result<Value, SyntaxError> {
     read(Lexer::new(text), Reading { keeps_signed_zeros: false, ..STRICT }).map(|read| read.value)
 }
 
-/// Reads one JSON document from outside, and tells what it met.
+/// Parses one JSON document from outside, and reports its irregularities.
 pub(super) fn parse_from_outside(text: &str) -> Result<Read, SyntaxError> {
     read(Lexer::new(text), STRICT)
 }
 
-/// Reads what was recorded. Earlier versions took byte order marks and halves of surrogate pairs everywhere.
+/// Parses a recorded document. Earlier versions accepted byte order marks and halves of surrogate pairs everywhere.
 pub(super) fn parse_recorded(text: &str, depth_max: usize) -> Result<Read, SyntaxError> {
     read(Lexer::passing_marks(text), Reading { depth_max, refuses_halves: false, ..STRICT })
 }
 
-/// How a document is read.
+/// Options of the parser.
 #[derive(Clone, Copy)]
 struct Reading {
     depth_max: usize,
@@ -38,16 +38,16 @@ struct Reading {
 
 const STRICT: Reading = Reading { depth_max: DEPTH_MAX, refuses_halves: true, keeps_signed_zeros: true };
 
-/// A document that was read, and what was met on the way.
+/// A parsed document, and its irregularities.
 pub(super) struct Read {
     pub(super) value: Value,
-    /// How deep it nests: 0 for a scalar.
+    /// Its depth: 0 for a scalar.
     pub(super) depth: usize,
     /// Some object names a member twice.
     pub(super) is_doubled: bool,
-    /// A byte order mark stands between its tokens.
+    /// A byte order mark is between its tokens.
     pub(super) is_marked: bool,
-    /// Where escapes stand that are half of a surrogate pair.
+    /// The places of escapes that are half of a surrogate pair.
     pub(super) halves: Vec<usize>,
 }
 

@@ -6,13 +6,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-/// One JSON document, known as text, as a value, or as both; the missing side is made when first asked for.
+/// One JSON document, as text, as a value, or as both; the missing side is computed on demand.
 ///
-/// Cloning shares. Holding one is the proof that its text may stand inside a larger document: text enters through
-/// [`Payload::from_text`], which reads it, and what was stored through `Deserialize`. Text that came from outside is
-/// passed on byte for byte, spaces included, until somebody changes it. Two things do not wait for that, so that
-/// the text says what the value says, to every reader: of two members with one name only the last is kept, and half
-/// of a surrogate pair becomes `\ufffd`.
+/// Cloning shares. Its text may always be embedded in a larger document: text enters through [`Payload::from_text`],
+/// which parses it, and stored text through `Deserialize`. Text from outside is passed on byte for byte, spaces
+/// included, until a state changes it. Two corrections are made at once, so that text and value mean the same to every
+/// reader: of two members with one name only the last is kept, and half of a surrogate pair becomes `\ufffd`.
 #[derive(Clone)]
 pub struct Payload(Arc<Sides>);
 
@@ -38,8 +37,8 @@ impl Payload {
         Ok(Self::of_both(text, depth, value))
     }
 
-    /// Takes up what was recorded, as it was recorded. Only byte order marks, which an earlier version took for the
-    /// start of an item or an answer, are left out.
+    /// Takes a recorded text unchanged. Only byte order marks, which an earlier version took for the start of an item
+    /// or an answer, are removed.
     fn from_record(text: Arc<str>) -> Result<Self, SyntaxError> {
         let Read { value, depth, is_marked, .. } = parse_recorded(&text, DEPTH_MAX)?;
         Ok(if is_marked { value.into() } else { Self::of_both(text, depth, value) })
@@ -49,7 +48,7 @@ impl Payload {
         Self(Arc::new(Sides { text: Text { text, depth }.into(), value: value.into() }))
     }
 
-    /// Joins documents into an array without reading them.
+    /// Joins documents into an array without parsing them.
     pub fn array_of(items: &[Payload]) -> Self {
         let mut text =
             String::with_capacity(2 + items.iter().map(|item| item.text().len() + 1).sum::<usize>());
@@ -78,7 +77,7 @@ impl Payload {
         &self.printed().text
     }
 
-    /// How deep it nests: 0 for a scalar. What is deeper than [`super::DEPTH_MAX`] cannot be read back.
+    /// Its depth: 0 for a scalar. A document deeper than [`super::DEPTH_MAX`] cannot be read back.
     pub fn depth(&self) -> usize {
         self.printed().depth
     }

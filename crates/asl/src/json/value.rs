@@ -4,7 +4,7 @@ use super::{Map, Number};
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
-/// Any JSON value. Cloning shares; changing copies only what is shared.
+/// Any JSON value. Cloning shares; changing copies only shared parts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Value {
     /// `null`
@@ -85,7 +85,7 @@ impl Value {
         Self::Object(Arc::default())
     }
 
-    /// Prints compactly to the end of `out`, and tells how deep it nests: 0 for a scalar.
+    /// Appends compact JSON to `out`, and returns its depth: 0 for a scalar.
     pub fn write_to(&self, out: &mut String) -> usize {
         let mut depth = 0;
         match self {
@@ -123,7 +123,7 @@ impl Value {
     }
 }
 
-/// Writes a JSON string literal. Only what must be escaped is.
+/// Writes a JSON string literal with as few escapes as possible.
 pub(crate) fn write_string(text: &str, out: &mut String) {
     out.reserve(text.len() + 2);
     out.push('"');

@@ -1,7 +1,7 @@
 //! An expression, ready to be evaluated.
 //!
-//! Nodes stand in one arena and name each other by index. So a function value can hold the body it runs, the
-//! whole is shared between threads, and dropping it needs no recursion however deep it nests.
+//! Nodes are in one arena and refer to each other by index. So a function value can hold its body, threads share the
+//! whole, and dropping it needs no recursion however deep it is nested.
 
 use super::library::Builtin;
 use super::plain::Plain;
@@ -25,7 +25,7 @@ impl Ast {
     }
 }
 
-/// One node with what may be hung on any of them.
+/// One node with the parts that any node can have.
 #[derive(Debug, Default)]
 pub(super) struct Node {
     pub(super) kind: Kind,
@@ -37,7 +37,7 @@ pub(super) struct Node {
     pub(super) cons_array: bool,
     /// Evaluated as a stream of tuples.
     pub(super) tuple: bool,
-    /// Filters on anything but a step of a path.
+    /// Filters on anything except a step of a path.
     pub(super) predicates: Vec<NodeId>,
     /// Filters and positions on a step of a path.
     pub(super) stages: Vec<Stage>,
@@ -47,18 +47,18 @@ pub(super) struct Node {
     pub(super) focus: Option<Arc<str>>,
     /// `#$name`
     pub(super) index: Option<Arc<str>>,
-    /// Under which label its input is kept, for a later `%`.
+    /// The label under which its input is kept, for a later `%`.
     pub(super) ancestor: Option<Arc<str>>,
 }
 
-/// What follows a step in brackets or after `#`.
+/// A filter or index after a step.
 #[derive(Debug)]
 pub(super) enum Stage {
     Filter(NodeId),
     Index(Arc<str>),
 }
 
-/// What a node is.
+/// The kinds of nodes.
 #[derive(Debug, Default)]
 pub(super) enum Kind {
     #[default]
@@ -76,7 +76,7 @@ pub(super) enum Kind {
     },
     Wildcard,
     Descendants,
-    /// `%`, by the label under which an earlier step kept it.
+    /// `%`, by the label of the earlier step.
     Parent(Arc<str>),
     Path {
         steps: Vec<NodeId>,
@@ -112,7 +112,7 @@ pub(super) enum Kind {
         arguments: Vec<Option<NodeId>>,
     },
     Lambda(Lambda),
-    /// A call in the last place of a function: handed back to whoever called, so that it does not nest.
+    /// A call in the last place of a function: returned to the caller of that function, so that it does not nest.
     TailCall {
         procedure: NodeId,
         arguments: Vec<NodeId>,

@@ -1,7 +1,7 @@
-//! What goes wrong in an expression, in the words of JSONata 2.0.6.
+//! Errors of an expression, in the words of JSONata 2.0.6.
 //!
-//! Step Functions passes these sentences on to whoever reads the history, so each code keeps the reference's
-//! template, and what is filled in is printed as JSON, quotes and all.
+//! Step Functions passes these sentences on to the history, so each code keeps the reference's template, and inserted
+//! values are printed as JSON, with quotes.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ pub(super) type Fallible<T> = Result<T, Error>;
 #[derive(Clone, Debug)]
 pub(super) struct Error(Box<Details>);
 
-/// A code, and what its template may want to show.
+/// A code, and the values for its template.
 #[derive(Clone, Debug, Default)]
 struct Details {
-    /// Such as `T2001`; empty for the three bounds, which have none.
+    /// Such as `T2001`; empty for the three limits, which have none.
     code: &'static str,
     /// An operator, a function name or a token, where the error has one.
     token: Option<Arc<str>>,
@@ -23,7 +23,7 @@ struct Details {
     value2: Option<String>,
     /// Which argument, from 1.
     index: usize,
-    /// Free text, for the templates that are nothing else.
+    /// Free text, for templates that consist of it.
     text: String,
     /// The byte of the expression, for syntax errors.
     at: usize,
@@ -104,7 +104,7 @@ impl Error {
         self
     }
 
-    /// Names what it is about, unless somebody closer to it has.
+    /// Sets its subject, unless an inner call has set it.
     pub(super) fn or_token(mut self, token: Option<&Arc<str>>) -> Self {
         self.0.token = self.0.token.take().or_else(|| token.cloned());
         self
@@ -115,7 +115,7 @@ impl Error {
         self
     }
 
-    /// The byte of the expression at which it was noticed.
+    /// The byte of the expression where it was noticed.
     pub(super) fn place(&self) -> usize {
         self.0.at
     }
@@ -157,7 +157,7 @@ fn push_json(out: &mut String, text: Option<&str>) {
     }
 }
 
-/// The reference's catalogue. `{{text}}` stands for everything that it fills in without quoting.
+/// The reference's catalogue. `{{text}}` stands for all inserted text without quotes.
 fn template(code: &str) -> &'static str {
     match code {
         "S0101" => "String literal must be terminated by a matching quote",
@@ -291,7 +291,7 @@ fn template(code: &str) -> &'static str {
         "D3138" => "The $single() function expected exactly 1 matching result.  Instead it matched more.",
         "D3139" => "The $single() function expected exactly 1 matching result.  Instead it matched 0.",
         "D3140" => "Malformed URL passed to ${{text}}(): {{value}}",
-        // The bounds, and D3137 and D3141, whose sentence is the author's.
+        // The limits, and D3137 and D3141, whose sentence is the author's.
         _ => "{{text}}",
     }
 }

@@ -1,8 +1,8 @@
 //! Runs an expression.
 //!
-//! A tree walker that follows the reference step by step, because most of what JSONata does with sequences is
-//! defined by what the reference happens to do. Whatever it reads from outside comes from the [`Scope`], whatever
-//! it may spend is in the [`Meter`], and it nests no deeper than Step Functions lets an expression nest.
+//! A tree walker that follows the reference step by step, because much of JSONata's behaviour with sequences is defined
+//! only by the reference's code. It reads outside values from the [`Scope`], its limits are in the [`Meter`], and it
+//! nests no deeper than Step Functions lets an expression nest.
 
 mod apply;
 mod construct;
@@ -29,14 +29,14 @@ pub(super) const DEPTH_MAX: u32 = 100;
 /// Members of arrays and objects are not counted with what is around them, up to this depth in all.
 pub(super) const NESTING_MAX: u32 = 200;
 
-/// What a function value counts as, and a scope that it holds.
+/// The counted size of a function value, and of a scope that it holds.
 const FUNCTION_BYTES: usize = 160;
 
-/// The scopes that functions hold. They may refer to each other in circles, so somebody must end it.
+/// The scopes that functions hold. They may form reference cycles, so they must be freed explicitly.
 #[derive(Default)]
 struct Captured {
     scopes: Vec<(Env, Charge)>,
-    /// How many there may be before those that no function holds any more are dropped.
+    /// How many there may be before unused ones are dropped.
     sweep_at: usize,
 }
 
@@ -74,7 +74,7 @@ impl<'a> Evaluator<'a> {
         self.evaluate(self.ast.root, input, &env)
     }
 
-    /// Evaluates one node: what it is, its filters, its group; then a sequence of one becomes its element.
+    /// Evaluates one node: its kind, its filters, its group; then a sequence of one becomes its element.
     pub(super) fn evaluate(&self, id: NodeId, input: &Val, env: &Env) -> Fallible<Val> {
         self.meter.work(meter::NODE)?;
         let outside = self.enter()?;
@@ -92,7 +92,7 @@ impl<'a> Evaluator<'a> {
         Ok(unwrap(result, node.keep_array))
     }
 
-    /// One level deeper; returns where to go back to.
+    /// Enters one level deeper; returns the levels to restore.
     fn enter(&self) -> Fallible<(u32, u32)> {
         let (depth, nesting) = self.depth.get();
         if depth >= DEPTH_MAX || nesting >= NESTING_MAX {
@@ -102,7 +102,7 @@ impl<'a> Evaluator<'a> {
         Ok((depth, nesting))
     }
 
-    /// Begins counting levels anew, as the reference does for the members of arrays and objects.
+    /// Restarts the count of levels, as the reference does for the members of arrays and objects.
     fn apart(&self, members: usize) {
         if members > 1 {
             let (_, nesting) = self.depth.get();
@@ -152,7 +152,7 @@ impl<'a> Evaluator<'a> {
         Ok(value)
     }
 
-    /// Which of two branches a condition chooses.
+    /// The branch that a condition chooses.
     fn branch(
         &self,
         condition: NodeId,
@@ -165,7 +165,7 @@ impl<'a> Evaluator<'a> {
         Ok(if truth(&condition, &self.meter)? { Some(then) } else { otherwise })
     }
 
-    /// A function that the expression writes.
+    /// A function defined in the expression.
     fn define(&self, id: NodeId, node: &Node, input: &Val, env: &Env) -> Fallible<Val> {
         match &node.kind {
             Kind::Regex(regex) => self.function(FunctionKind::Regex(regex.clone()), 1),
@@ -200,7 +200,7 @@ impl<'a> Evaluator<'a> {
         Ok(Val::Function(Rc::new(function)))
     }
 
-    /// A function is about to hold this scope.
+    /// Records that a function will hold this scope.
     fn capture(&self, env: &Env) -> Fallible<()> {
         if env.is_captured.replace(true) {
             return Ok(());
@@ -224,7 +224,7 @@ impl<'a> Evaluator<'a> {
         Ok(result)
     }
 
-    /// What a variable means: bound in the expression, given by the workflow, or in the library.
+    /// The value of a variable: bound in the expression, given by the workflow, or in the library.
     fn variable(&self, name: &str, builtin: Option<Builtin>, env: &Env) -> Fallible<Val> {
         if let Some(value) = env.lookup(name) {
             return Ok(value);
@@ -246,7 +246,7 @@ impl<'a> Evaluator<'a> {
         self.scope.variables.get(name)
     }
 
-    /// One member of `$states`, without making the others.
+    /// One member of `$states`, without building the others.
     pub(super) fn state(&self, member: &str) -> Option<&Value> {
         match member {
             "input" => self.scope.states.input,
@@ -317,7 +317,7 @@ impl<'a> Evaluator<'a> {
             Val::Array(array) => array.iter().collect(),
             _ => Vec::new(),
         };
-        // Appending an array makes the reference forget that it was collecting a sequence.
+        // After appending an array, the reference no longer treats the result as a sequence.
         let is_plain = values.iter().any(|value| value.array().is_some());
         for value in &values {
             self.flatten(value, &mut results)?;
@@ -358,7 +358,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// A list of one as a sequence.
+    /// A sequence of one.
     pub(super) fn sequence(&self, item: Val) -> Fallible<Val> {
         Ok(List::of(&self.meter, item)?.finish(Flags::SEQUENCE))
     }
@@ -380,7 +380,7 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// Functions and the scopes that hold them may form circles, which nobody would free.
+/// Functions and the scopes that hold them may form reference cycles, which would leak.
 impl Drop for Evaluator<'_> {
     fn drop(&mut self) {
         for (env, _) in &self.captured.get_mut().scopes {
@@ -389,7 +389,7 @@ impl Drop for Evaluator<'_> {
     }
 }
 
-/// A sequence of one is its element and a sequence of none is undefined, unless it is to stay an array.
+/// A sequence of one becomes its element and an empty sequence undefined, unless it must stay an array.
 fn unwrap(mut result: Val, keep_array: bool) -> Val {
     let Val::Array(array) = &mut result else { return result };
     if !array.is_sequence() || array.flags.has(Flags::TUPLES) {

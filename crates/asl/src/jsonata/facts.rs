@@ -1,17 +1,17 @@
-//! What can be said about an expression without running it.
+//! Static facts about an expression.
 
 use super::ast::{Ast, Kind, Node, NodeId, Stage};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Facts for whoever checks a definition.
+/// Facts for the validation of a definition.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     /// Variables that the workflow must provide.
     pub(super) variables: BTreeSet<Arc<str>>,
     /// Members of `$states` that are named.
     pub(super) states: BTreeSet<Arc<str>>,
-    /// What AWS says to it, if it refuses it.
+    /// AWS's messages, if it refuses the expression.
     pub(super) unsupported: Vec<String>,
 }
 
@@ -27,14 +27,14 @@ impl Facts {
 struct Search<'a> {
     ast: &'a Ast,
     facts: Facts,
-    /// The names that are bound around the place that is looked at.
+    /// The names bound around the current node.
     scopes: Vec<BTreeSet<Arc<str>>>,
     /// Top-level names that were refused already.
     refused: BTreeSet<String>,
 }
 
 impl Search<'_> {
-    /// Looks at a node; `is_top`: it is evaluated without a context.
+    /// Visits a node; `is_top`: it is evaluated without a context.
     fn visit(&mut self, id: NodeId, is_top: bool) {
         let ast = self.ast;
         let node = ast.node(id);
@@ -96,7 +96,7 @@ impl Search<'_> {
         }
     }
 
-    /// The name of a function that this binds. Its body runs when it is called, so it sees itself and what is
+    /// The name of a function that this binds. Its body runs when it is called, so it sees itself and names that are
     /// bound after it.
     fn function(&self, id: NodeId) -> Option<Arc<str>> {
         match &self.ast.node(id).kind {
@@ -107,7 +107,7 @@ impl Search<'_> {
         }
     }
 
-    /// What has no parts.
+    /// A node without parts.
     fn leaf(&mut self, kind: &Kind, is_top: bool) {
         let sentence = match kind {
             Kind::Name(name) if is_top => format!("Reference to '{name}' at the top level is not supported."),
@@ -173,7 +173,7 @@ impl Search<'_> {
         if self.scopes.iter().any(|scope| scope.contains(name)) || &**name == "states" {
             return;
         }
-        // `$eval` is JSONata's, though Step Functions does not have it: no variable is missing.
+        // `$eval` is JSONata's, although Step Functions does not have it: it is not a missing variable.
         if !is_builtin && &**name != "eval" {
             self.facts.variables.insert(name.clone());
         }

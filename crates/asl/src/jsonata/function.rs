@@ -15,9 +15,9 @@ use std::sync::Arc;
 /// A function value.
 pub(super) struct Function {
     pub(super) kind: FunctionKind,
-    /// How deep what it holds nests, as with arrays and objects.
+    /// The depth of the values that it holds, as with arrays and objects.
     pub(super) depth: u16,
-    /// What it counts as while it lives.
+    /// Its counted size while it lives.
     pub(super) _charge: Charge,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Function {
 pub(super) enum FunctionKind {
     /// One of the library.
     Builtin(Builtin),
-    /// One that the expression defines, or what is left of it after some arguments are given.
+    /// One that the expression defines, or the rest of it after some arguments are given.
     Lambda {
         parameters: Arc<[Arc<str>]>,
         signature: Option<Arc<Signature>>,
@@ -33,7 +33,7 @@ pub(super) enum FunctionKind {
         input: Val,
         env: Env,
     },
-    /// A call in the last place of a function, to be made by whoever called that function.
+    /// A call in the last place of a function, for the caller of that function to make.
     TailCall { node: NodeId, input: Val, env: Env },
     /// Any other function with some arguments given.
     Partial { function: Rc<Function>, arguments: Vec<Option<Val>> },
@@ -43,7 +43,7 @@ pub(super) enum FunctionKind {
     Transform { node: NodeId, env: Env },
     /// `/…/`
     Regex(Arc<Regex>),
-    /// What leads from one match to the next.
+    /// Finds the next match.
     Next { regex: Arc<Regex>, text: Str, from: usize },
 }
 
@@ -66,10 +66,10 @@ impl Function {
 /// A scope that functions may hold on to.
 pub(super) type Env = Rc<Frame>;
 
-/// How many scopes may lie around each other: a name may have to be looked for in all of them.
+/// How many scopes may be nested: a name may have to be looked up in all of them.
 const SCOPES_MAX: u16 = 256;
 
-/// Up to this many names a scan beats an index.
+/// Up to this many names a scan is faster than an index.
 const SCANNED_MAX: usize = 12;
 
 /// The names that one block, call or tuple binds, and the scope around it.
@@ -121,7 +121,7 @@ impl Frame {
         }
     }
 
-    /// What a name means here; `None` where nothing binds it.
+    /// The value of a name here; `None` if it is not bound.
     pub(super) fn lookup(&self, name: &str) -> Option<Val> {
         let mut frame = self;
         loop {
@@ -146,7 +146,7 @@ impl Frame {
         }
     }
 
-    /// Forgets everything. Functions and the scopes they hold may refer to each other in circles.
+    /// Forgets everything. Functions and the scopes they hold may form reference cycles.
     pub(super) fn clear(&self) {
         let names = self.names.replace(Names::Few(Vec::new()));
         drop(names);

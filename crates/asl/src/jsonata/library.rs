@@ -124,7 +124,7 @@ impl Builtin {
     }
 }
 
-/// Arguments as the signature left them; a type that is not expected is an error of that argument.
+/// Arguments after the signature; an unexpected type is an error of that argument.
 #[derive(Clone, Copy)]
 struct Arguments<'a>(&'a [Val]);
 

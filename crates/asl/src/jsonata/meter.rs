@@ -1,8 +1,8 @@
-//! How much one evaluation may do and hold.
+//! The limits of one evaluation.
 //!
-//! There is no clock here: a decision that is replayed must fail at the same point, whatever the machine. So
-//! work is counted in units (a node evaluated, an element copied, a few bytes of text written) and so is what
-//! the evaluation holds. What it drops is given back, so a loop may churn as long as it does not grow.
+//! There is no clock here: a replayed decision must fail at the same point on every machine. So work is counted in
+//! units (a node evaluated, an element copied, a few bytes of text written), and so is the memory of the evaluation.
+//! Dropped values are given back, so a loop may run as long as it does not grow.
 
 use super::error::{Error, Fallible};
 use std::cell::Cell;
@@ -11,20 +11,20 @@ use std::rc::Rc;
 /// Units for evaluating one node.
 pub(super) const NODE: u64 = 16;
 
-/// Units for a throw of the dice.
+/// Units for a random number.
 pub(super) const DICE: u64 = 96;
 
-/// All the work of one evaluation: two and a half million nodes, or their like. AWS gives an expression a
-/// second, in which the reference evaluates well under a million.
+/// The work limit of one evaluation: two and a half million nodes, or equivalent. AWS gives an expression a second, in
+/// which the reference evaluates well under a million.
 pub(super) const WORK_MAX: u64 = 2_500_000 * NODE;
 
-/// What one element of an array counts as.
+/// The counted size of an array's element.
 pub(super) const ELEMENT_BYTES: usize = 24;
 
 /// The longest range: AWS accepts `[1..873782]` and refuses one element more.
 pub(super) const RANGE_MAX: usize = 873_782;
 
-/// What one evaluation may hold: such a range, and a little around it.
+/// The memory limit of one evaluation: such a range, and a little more.
 pub(super) const HELD_BYTES_MAX: usize = RANGE_MAX * ELEMENT_BYTES + 64 * 1024;
 
 /// Texts up to this long are not counted; the place that holds them is.
@@ -39,12 +39,12 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// For an evaluation of a state whose expressions may take so much more work together.
+    /// For an evaluation of a state whose expressions may do so much more work together.
     pub(super) fn within(left: u64) -> Rc<Self> {
         Rc::new(Self { work: Cell::new(0), work_max: left.min(WORK_MAX), held: Cell::new(0) })
     }
 
-    /// Counts work; an error once there was too much.
+    /// Counts work; an error over the limit.
     pub(super) fn work(&self, units: u64) -> Fallible<()> {
         let work = self.work.get().saturating_add(units);
         self.work.set(work);
@@ -65,7 +65,7 @@ impl Meter {
         self.work(1 + bytes as u64 / 16)
     }
 
-    /// Counts bytes that are held until the end of the evaluation.
+    /// Counts bytes that are used until the end of the evaluation.
     pub(super) fn keep(&self, bytes: usize) -> Fallible<()> {
         let held = self.held.get().saturating_add(bytes);
         if held > HELD_BYTES_MAX {
@@ -75,14 +75,14 @@ impl Meter {
         Ok(())
     }
 
-    /// Counts bytes that are held as long as the [`Charge`] lives.
+    /// Counts bytes that are used as long as the [`Charge`] lives.
     pub(super) fn hold(self: &Rc<Self>, bytes: usize) -> Fallible<Charge> {
         self.keep(bytes)?;
         Ok(Charge { meter: self.clone(), bytes })
     }
 }
 
-/// Bytes that are held by whoever owns this.
+/// Bytes that the owner of this value uses.
 #[derive(Debug)]
 pub(super) struct Charge {
     meter: Rc<Meter>,

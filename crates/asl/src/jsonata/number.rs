@@ -1,4 +1,4 @@
-//! Numbers as JavaScript writes and rounds them, which is what JSONata's text of a number is.
+//! Formats and rounds numbers like JavaScript, as JSONata does.
 
 use crate::json::Number;
 

@@ -9,7 +9,7 @@ use crate::json::{DEPTH_MAX, Map, Value};
 use std::sync::Arc;
 
 impl Evaluator<'_> {
-    /// The value as JSON; `None` where there is none. What came from outside is given back as it came.
+    /// The value as JSON; `None` if there is none. Values from outside are returned unchanged.
     pub(super) fn output(&self, value: &Val) -> Fallible<Option<Value>> {
         self.json(value, 0)
     }
@@ -18,7 +18,7 @@ impl Evaluator<'_> {
         if depth > DEPTH_MAX {
             return Err(too_deep());
         }
-        // Parts may be shared, so what is small here may be large there: it is counted as it is written.
+        // Parts may be shared, so a small value may be large as text: it is counted as it is written.
         self.meter.work(2)?;
         Ok(Some(match value {
             // JSON has no functions.
@@ -26,7 +26,7 @@ impl Evaluator<'_> {
             Val::Null => Value::Null,
             Val::Bool(truth) => Value::Bool(*truth),
             Val::Exact(number) => Value::Number(number.clone()),
-            // AWS writes what is no JSON number by its name.
+            // AWS writes a number that JSON does not have by its name.
             Val::Number(number) => {
                 number::to_json(*number).map_or_else(|| Value::from(number::display(*number)), Value::Number)
             }
@@ -57,7 +57,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// A value from outside at this depth. It was read once, but what is around it may be too much.
+/// A value from outside at this depth. It was parsed once, but together with the values around it may be too deep.
 fn shared(value: Value, depth: usize) -> Fallible<Value> {
     if depth > 0 && is_deeper(&value, DEPTH_MAX - depth) { Err(too_deep()) } else { Ok(value) }
 }

@@ -1,9 +1,9 @@
 //! The part of a path that needs no evaluator.
 //!
-//! Most expressions of a workflow are paths such as `$states.input.order.items[0].id`, or begin with one. As long
-//! as each step leads from one object to one member, it is a lookup in the value as it was given: nothing is
-//! built, and every digit of every number stays. Where a step meets an array, JSONata maps over it; there the
-//! walk stops and the evaluator goes on.
+//! Most expressions of a workflow are paths such as `$states.input.order.items[0].id`, or begin with one. As long as
+//! each step leads from one object to one member, it is a lookup in the given value: nothing is built, and every digit
+//! of every number stays. At an array, JSONata maps over its elements; there the walk stops and the evaluator
+//! continues.
 
 use super::ast::{Ast, Kind, Node, NodeId, Stage};
 use crate::json::Value;
@@ -27,11 +27,11 @@ pub(super) struct Step {
     pub(super) indices: Vec<f64>,
 }
 
-/// How far a walk came.
+/// The result of a walk.
 pub(super) struct Walked<'v> {
     /// How many steps were taken.
     pub(super) steps: usize,
-    /// Where they led; `None` is undefined, whatever follows.
+    /// Its value; `None` is undefined, whatever follows.
     pub(super) value: Option<&'v Value>,
 }
 
@@ -118,14 +118,14 @@ fn number(ast: &Ast, id: NodeId) -> Option<f64> {
     }
 }
 
-/// Where an index points in an array of this length, counted from the end when negative.
+/// The position of an index in an array of this length, counted from the end when negative.
 pub(super) fn place(index: f64, length: usize) -> Option<usize> {
     let index = index.floor();
     let index = if index < 0.0 { length as f64 + index } else { index };
     (index >= 0.0 && index < length as f64).then_some(index as usize)
 }
 
-/// Applies indices; what is no array is an array of one.
+/// Applies indices; any other value counts as an array of one.
 pub(super) fn select<'v>(value: &'v Value, indices: &[f64]) -> Option<&'v Value> {
     let mut value = value;
     for index in indices {

@@ -1,7 +1,7 @@
-//! The tree as written to the tree as meant.
+//! Turns the syntax tree into the evaluation tree.
 //!
-//! Chains of dots become paths, brackets become filters on steps, calls in last places become tail calls, and
-//! every `%` finds the step whose input it means.
+//! Chains of dots become paths, brackets become filters on steps, calls in last places become tail calls, and every `%`
+//! is linked to its step.
 
 mod ancestry;
 mod paths;
@@ -32,10 +32,10 @@ pub(super) fn parse(text: &str) -> Fallible<Ast> {
 struct Process {
     raw: Vec<Raw>,
     nodes: Vec<Node>,
-    /// For each node, the slots below it that have not found their step.
+    /// For each node, the slots below it that have no step yet.
     seeking: Vec<Vec<SlotId>>,
     slots: Vec<Slot>,
-    /// The steps that slots have found, with the label of each.
+    /// The steps of slots, with the label of each.
     owners: BTreeMap<usize, usize>,
 }
 
@@ -323,7 +323,7 @@ impl Process {
         }
     }
 
-    /// Names the labels, and finds what needs no evaluator.
+    /// Sets the labels, and finds plain paths.
     fn finish(mut self, root: usize) -> Ast {
         // No variable can be called like that.
         let name = |label: usize| -> Arc<str> { format!("!{label}").into() };

@@ -1,9 +1,8 @@
-//! Regular expressions as JavaScript means them.
+//! Regular expressions with JavaScript's meaning.
 //!
-//! JSONata takes JavaScript's expressions, with look-around and back references, which engines that promise
-//! linear time do not have. So this one backtracks, as JavaScript does; but every step is counted by the
-//! [`Meter`] and what it may return to is kept in a list of limited length, so a pattern that would explode
-//! ends with an error instead.
+//! JSONata accepts JavaScript's expressions, with look-around and back references, which engines with linear time do
+//! not have. So this one backtracks, as JavaScript does; but the [`Meter`] counts every step and the list of choices
+//! has a limited length, so a pattern that would explode ends with an error instead.
 
 mod compile;
 mod pattern;
@@ -13,7 +12,7 @@ use super::meter::Meter;
 use compile::{Instruction, Program};
 use pattern::{Assertion, Class};
 
-/// How many places a match may have left to return to.
+/// How many choices a match may keep to return to.
 const PENDING_MAX: usize = 400_000;
 
 /// A compiled expression.
@@ -39,7 +38,7 @@ impl Regex {
         Ok(Self { source: source.into(), program })
     }
 
-    /// How large it is, for whoever compiles it while an expression runs.
+    /// Its size, for compiling it while an expression runs.
     pub(super) fn weight(&self) -> usize {
         self.program.instructions.len()
     }
@@ -76,7 +75,7 @@ impl Regex {
     }
 }
 
-/// What to undo or where to go on when a path fails.
+/// The action when a branch fails: undo, or continue elsewhere.
 enum Pending {
     Try { at: usize, position: usize },
     Slot { slot: usize, was: Option<usize> },
@@ -90,7 +89,7 @@ struct Machine<'m> {
     /// Starts and ends of groups.
     slots: Vec<Option<usize>>,
     pending: Vec<Pending>,
-    /// Where the current turn of each loop began.
+    /// The beginning of each loop's current turn.
     marks: Vec<usize>,
 }
 
@@ -180,7 +179,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Tries what follows as a look-around. What it captured stays, unless it is negative; its choices do not.
+    /// Tries the following instructions as a look-around. Its captures stay, unless it is negative; its choices do not.
     fn look(&mut self, at: usize, position: usize, negative: bool) -> Fallible<bool> {
         let floor = self.pending.len();
         let found = self.run(at, position)?.is_some();
@@ -211,7 +210,7 @@ impl Machine<'_> {
         taken.then(|| if backward { position - length } else { position + length })
     }
 
-    /// The text of a group once more. A group that took no part matches nothing.
+    /// Matches the text of a group again. A group without a capture matches the empty text.
     fn repeat(&self, group: usize, position: usize, backward: bool) -> Fallible<Option<usize>> {
         let Some((start, end)) = self.slots[2 * group].zip(self.slots[2 * group + 1]) else {
             return Ok(Some(position));

@@ -1,11 +1,11 @@
-//! Function signatures, such as `<s-nn?:s>`: what a function takes, and what it does about the rest.
+//! Function signatures, such as `<s-nn?:s>`: the types of arguments, and their conversions.
 
 use super::error::{Error, Fallible};
 use super::meter::Meter;
 use super::value::{Flags, List, Val};
 use std::rc::Rc;
 
-/// A parsed signature. The part after the colon says nothing that is checked.
+/// A parsed signature. The part after the colon is not checked.
 #[derive(Debug, Default)]
 pub(super) struct Signature {
     parameters: Vec<Parameter>,
@@ -34,7 +34,7 @@ enum Shape {
 
 const ANY: &str = "asnblfom";
 
-/// Fitting arguments to parameters nests once for each.
+/// Matching arguments to parameters recurses once for each.
 const PARAMETERS_MAX: usize = 64;
 
 impl Signature {
@@ -95,7 +95,7 @@ impl Signature {
         Ok(Self { parameters })
     }
 
-    /// Fits `arguments` to the parameters: fills in the context, wraps single values for arrays.
+    /// Matches `arguments` to the parameters: fills in the context, wraps single values for arrays.
     pub(super) fn validate(
         &self,
         arguments: Vec<Val>,
@@ -148,7 +148,7 @@ impl Signature {
         self.parameters.len() == arguments.len() && self.parameters.iter().zip(arguments).all(is_fit)
     }
 
-    /// Shares the supplied types out among the parameters, greedily, giving back where that leads nowhere.
+    /// Assigns the supplied types to the parameters, greedily, with backtracking.
     fn fit(&self, index: usize, supplied: &[char], taken: &mut Vec<usize>, meter: &Meter) -> Fallible<bool> {
         meter.work(1)?;
         let Some(parameter) = self.parameters.get(index) else { return Ok(supplied.is_empty()) };
@@ -163,7 +163,7 @@ impl Signature {
         Ok(false)
     }
 
-    /// The first argument that no reading of the signature has a place for.
+    /// The first argument that fits no interpretation of the signature.
     fn first_misfit(&self, supplied: &[char], meter: &Meter) -> Fallible<usize> {
         let mut good = 0;
         for length in 1..=self.parameters.len() {

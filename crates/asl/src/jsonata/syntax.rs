@@ -1,7 +1,7 @@
-//! Tokens to a tree, by binding power.
+//! Parses tokens to a tree, by binding power.
 //!
-//! The tree is still as it was written: a path is a chain of dots, a filter a pair of brackets. What each of
-//! them means is settled in [`super::process`].
+//! The tree is still as written: a path is a chain of dots, a filter a pair of brackets. [`super::process`] decides
+//! their meaning.
 
 use super::error::{Error, Fallible};
 use super::signature::Signature;
@@ -64,7 +64,7 @@ struct Parser<'t> {
     nesting: u16,
 }
 
-/// How strongly a token binds to what stands before it; 0 for those that do not.
+/// How strongly a token binds to the expression before it; 0 for those that do not.
 fn binding_power(token: &Token) -> u8 {
     let Token::Operator(symbol) = token else { return 0 };
     match *symbol {

@@ -1,4 +1,4 @@
-//! Values as JSON text: what `$string` gives, and what error messages show.
+//! Values as JSON text: for `$string`, and for error messages.
 
 use super::error::{Error, Fallible};
 use super::number;
@@ -8,7 +8,7 @@ use crate::json::Value;
 /// Longer values are cut in messages.
 const SHOWN_BYTES_MAX: usize = 32 * 1024;
 
-/// Appends a value as `$string` writes it: numbers with 15 digits, functions as empty strings.
+/// Appends a value in the form of `$string`: numbers with 15 digits, functions as empty strings.
 pub(super) fn write(value: &Val, pretty: bool, out: &mut Text) -> Fallible<()> {
     match value {
         Val::Function(_) => Ok(()),
@@ -70,7 +70,7 @@ fn write_json(value: &Val, indent: Option<usize>, out: &mut Text) -> Fallible<()
     }
 }
 
-/// A new line where the text is laid out.
+/// A line break, if the text is pretty-printed.
 fn line(indent: Option<usize>, out: &mut Text) -> Fallible<()> {
     match indent {
         Some(indent) => {

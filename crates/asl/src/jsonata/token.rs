@@ -49,7 +49,7 @@ impl Token {
     }
 }
 
-/// Reads tokens. Whether a slash divides or opens a regular expression depends on where it stands.
+/// Reads tokens. The context decides whether a slash divides or opens a regular expression.
 pub(super) struct Lexer<'t> {
     text: &'t str,
     at: usize,
@@ -78,7 +78,7 @@ impl<'t> Lexer<'t> {
         self.text.as_bytes().get(at).copied().unwrap_or(0)
     }
 
-    /// The next token and where it ends. `infix`: a slash divides.
+    /// The next token and its end. `infix`: a slash divides.
     pub(super) fn token(&mut self, infix: bool) -> Fallible<(Token, usize)> {
         self.skip()?;
         let start = self.at;
@@ -207,7 +207,7 @@ impl<'t> Lexer<'t> {
                     out.extend(char::from_u32(joined));
                     return Ok(());
                 }
-                // Half a surrogate pair is no character; Rust has no place for it.
+                // Half a surrogate pair is not a character; Rust cannot represent it.
                 out.push(char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER));
                 return Ok(());
             }

@@ -1,8 +1,8 @@
 //! Values while an expression runs.
 //!
-//! What comes from outside is shared, never converted: an array or object of the input is the same allocation
-//! here. What the expression builds itself may also hold functions and JSONata's undefined, is counted by the
-//! [`Meter`], and knows how deep it nests, so that walking or dropping it cannot exhaust the stack.
+//! Values from outside are shared, never converted: an array or object of the input is the same allocation here. Values
+//! that the expression builds may also contain functions and undefined, are counted by the [`Meter`], and know their
+//! depth, so that walking or dropping them cannot exhaust the stack.
 
 mod compare;
 mod list;
@@ -20,7 +20,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// How deep values that an expression builds may nest.
+/// How deep built values may nest.
 pub(super) const DEPTH_MAX: u16 = 256;
 
 /// Any value of JSONata.
@@ -32,8 +32,8 @@ pub(super) enum Val {
     Bool(bool),
     /// Any number that a double holds exactly.
     Number(f64),
-    /// A number from outside that a double would round, or a zero with a sign: it is written as it came until
-    /// somebody computes with it.
+    /// A number from outside that a double would round, or a zero with a sign: it stays as written until an operation
+    /// computes with it.
     Exact(Number),
     String(Str),
     Array(Array),
@@ -86,7 +86,7 @@ impl Text {
         Ok(())
     }
 
-    /// Counts work that it took to find out what to write.
+    /// Counts the work of finding out what to write.
     pub(super) fn work(&self, units: u64) -> Fallible<()> {
         self.charge.meter().work(units)
     }
@@ -112,7 +112,7 @@ impl Text {
 }
 
 impl Val {
-    /// How deep what the expression built nests; what came from outside is bounded by its reader.
+    /// The depth of built values; the parser limits that of values from outside.
     pub(super) fn depth(&self) -> u16 {
         match self {
             Self::Array(array) => array.depth(),
@@ -147,7 +147,7 @@ impl Val {
         if let Self::Array(array) = self { Some(array) } else { None }
     }
 
-    /// Whether it is a number, as the reference asks it: infinity is an error.
+    /// Whether it is a number, by the reference's test: infinity is an error.
     pub(super) fn is_numeric(&self) -> Fallible<bool> {
         match self.number() {
             Some(number) if number.is_nan() => Ok(false),
@@ -213,7 +213,7 @@ impl From<bool> for Val {
     }
 }
 
-/// How deep something is that holds `item`.
+/// The depth of a value that contains `item`.
 fn deeper(item: &Val) -> Fallible<u16> {
     let depth = item.depth() + 1;
     if depth > DEPTH_MAX { Err(Error::stack()) } else { Ok(depth) }

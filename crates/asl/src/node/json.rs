@@ -8,7 +8,7 @@ use std::ops::Range;
 
 type Parsed<T> = Result<T, Box<Diagnostic>>;
 
-/// Reads one JSON document. A byte order mark before it is passed over, as editors leave one in files.
+/// Parses one JSON document. A byte order mark before it is skipped, as editors leave one in files.
 pub(super) fn parse(text: &str) -> Parsed<Node> {
     let mut parser = Parser { lexer: Lexer::of_file(text), text, values: 0 };
     let (token, range) = parser.token()?;

@@ -1,8 +1,9 @@
 //! YAML text to a tree: version 1.2, core schema, one document.
 //!
-//! `yes` and `no` are strings, dates are strings, and what has no meaning in JSON is refused: keys that are no
-//! scalars, `.nan`, tags of others unless whoever reads has names for them. Anchors and aliases work, but copies are counted, so that a few lines
-//! cannot unfold into millions of values. Merge keys (`<<`) belong to YAML 1.1 and are refused by name.
+//! `yes` and `no` are strings, dates are strings, and YAML that has no meaning in JSON is refused: keys that are not
+//! scalars, `.nan`, unknown tags unless the caller has names for them. Anchors and aliases work, but copies are
+//! counted, so that a few lines cannot unfold into millions of values. Merge keys (`<<`) belong to YAML 1.1 and are
+//! refused by name.
 
 mod scalar;
 
@@ -19,9 +20,9 @@ const COPIES_MAX: usize = 100_000;
 
 type Parsed<T> = Result<T, Box<Diagnostic>>;
 
-/// Reads one YAML document. An empty one is `null`. A tag of others that has a name becomes an object of that member.
+/// Parses one YAML document. An empty one is `null`. A tag with a name becomes an object with that member.
 pub(super) fn parse(text: &str, named: fn(&str) -> Option<String>) -> Parsed<Node> {
-    // One more than we follow, so that the complaint about depth is ours.
+    // One more than the limit, so that our own check reports the depth.
     let options = granit_parser::options! {
         flow_nesting_limit: DEPTH_MAX + 2,
         block_nesting_limit: DEPTH_MAX + 2,
@@ -115,7 +116,7 @@ impl Builder<'_> {
             }
             Event::SequenceEnd | Event::MappingEnd => self.end(span),
             Event::Alias(anchor) => self.alias(anchor, span),
-            // Without the features that emit them, the rest carries no value.
+            // Without the features that emit them, other events carry no value.
             _ => Ok(()),
         }
     }
@@ -158,7 +159,7 @@ impl Builder<'_> {
         self.add(node)
     }
 
-    /// The member that a value becomes by its tag. What the tag is otherwise must be one of those that are known.
+    /// The member for a value's tag. Any other tag must be one of the known ones.
     fn member(&mut self, tag: Option<&Tag>, known: &[&str], marked: &Marked) -> Parsed<Option<Arc<str>>> {
         let written = tag.map(ToString::to_string);
         let name = written.as_deref().and_then(|written| written.strip_prefix('!'));
@@ -204,7 +205,7 @@ impl Builder<'_> {
                 (NodeKind::Object(members), last)
             }
         };
-        // The end of a block is noticed only where something else begins.
+        // The end of a block is noticed only at the beginning of the next node.
         let end = if open.is_block { last.unwrap_or(span.start) } else { span.end };
         self.members -= usize::from(open.member.is_some());
         let node = Node { span: Span::new(open.start, end.max(open.start)), kind };

@@ -1,8 +1,8 @@
-//! A place in a text that is being read by hand.
+//! A cursor for hand-written parsers.
 
 use crate::json::{Lexer, Number, SyntaxError, Token};
 
-/// Reads a text character by character and knows where it is.
+/// Reads a text character by character and knows its position.
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor<'t> {
     text: &'t str,
@@ -19,12 +19,12 @@ impl<'t> Cursor<'t> {
         self.at
     }
 
-    /// What is still to be read.
+    /// The text after the cursor.
     pub(crate) fn rest(&self) -> &'t str {
         &self.text[self.at..]
     }
 
-    /// What was read since `start`.
+    /// The text from `start` to the cursor.
     pub(crate) fn since(&self, start: usize) -> &'t str {
         &self.text[start..self.at]
     }
@@ -39,7 +39,7 @@ impl<'t> Cursor<'t> {
         Some(next)
     }
 
-    /// Passes over `wanted`, if it is next.
+    /// Skips `wanted`, if it is next.
     pub(crate) fn eat(&mut self, wanted: &str) -> bool {
         let found = self.rest().starts_with(wanted);
         if found {
@@ -48,12 +48,12 @@ impl<'t> Cursor<'t> {
         found
     }
 
-    /// Passes over `wanted`, or says what is wrong.
+    /// Skips `wanted`, or fails.
     pub(crate) fn expect(&mut self, wanted: &str, remedy: &str) -> Result<(), SyntaxError> {
         if self.eat(wanted) { Ok(()) } else { self.fail(format!("`{wanted}` belongs here; {remedy}")) }
     }
 
-    /// Passes over everything up to the first character that is not `part`.
+    /// Skips all characters up to the first one that is not `part`.
     pub(crate) fn take_while(&mut self, part: impl Fn(char) -> bool) -> &'t str {
         let rest = self.rest();
         let taken = &rest[..rest.find(|c| !part(c)).unwrap_or(rest.len())];
@@ -81,8 +81,8 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// A string in single or double quotes. A backslash takes the quote or another backslash into it;
-    /// before anything else it is itself, as recorded on AWS.
+    /// A string in single or double quotes. A backslash escapes the quote or another backslash; before anything else it
+    /// stands for itself, as recorded on AWS.
     pub(crate) fn quoted(&mut self) -> Result<String, SyntaxError> {
         let start = self.at;
         let quote = self.bump();
@@ -97,7 +97,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// What `\u` stands for: four hexadecimal digits, two such units for one character, or just a `u`.
+    /// The character of `\u`: four hexadecimal digits, two such units for one character, or just a `u`.
     pub(crate) fn unit(&mut self) -> char {
         let Some(first) = self.hex4() else { return 'u' };
         let before = self.at;
@@ -118,12 +118,12 @@ impl<'t> Cursor<'t> {
         u32::from_str_radix(digits, 16).ok()
     }
 
-    /// Says what is wrong at this place.
+    /// An error at this place.
     pub(crate) fn fail<T>(&self, message: impl Into<String>) -> Result<T, SyntaxError> {
         Self::error(self.at, message)
     }
 
-    /// Says what is wrong at `at`.
+    /// An error at `at`.
     pub(crate) fn error<T>(at: usize, message: impl Into<String>) -> Result<T, SyntaxError> {
         Err(SyntaxError { at, message: message.into() })
     }

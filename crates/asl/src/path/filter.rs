@@ -1,4 +1,4 @@
-//! What stands in `[?(…)]`.
+//! The contents of `[?(…)]`.
 
 use super::step::Step;
 use crate::json::Value;
@@ -39,7 +39,7 @@ pub(crate) struct Query {
     pub(super) definite: bool,
 }
 
-/// How two sides are compared; the words are Jayway's.
+/// The operators of comparisons; the words are Jayway's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Operator {
     /// `==`: numbers and texts may be equal, `1 == '1'`.
@@ -60,7 +60,7 @@ pub(crate) enum Operator {
     GreaterOrEqual,
     /// `=~`: the whole text matches.
     Matches,
-    /// Those that look into the list on the right.
+    /// The operators that search the list on the right.
     Of(Membership),
     /// `all`: the left list has all values of the right one.
     All,
@@ -72,7 +72,7 @@ pub(crate) enum Operator {
     Contains,
 }
 
-/// How a value, or each value of a list, stands to a list.
+/// The relation of a value, or of each value of a list, to a list.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Membership {
     /// `in`
@@ -88,7 +88,7 @@ pub(crate) enum Membership {
 }
 
 impl Operator {
-    /// Those written with signs, longer ones first.
+    /// Operators written with signs, longer ones first.
     pub(super) const SIGNS: [(&str, Self); 9] = [
         ("===", Self::Same),
         ("!==", Self::NotSame),
@@ -101,7 +101,7 @@ impl Operator {
         (">", Self::Greater),
     ];
 
-    /// Those written as words.
+    /// Operators written as words.
     pub(super) const WORDS: [(&str, Self); 9] = [
         ("in", Self::Of(Membership::In)),
         ("nin", Self::Of(Membership::NotIn)),

@@ -1,8 +1,8 @@
 //! Whether a value passes a filter.
 //!
-//! The rules are Jayway's. A path that leads nowhere equals nothing, not even another such path, so it
-//! always differs. An operator that is given nonsense (`in` without a list) refuses the value, whatever
-//! stands around it in the filter: that is [`Halt::Refused`].
+//! The rules are Jayway's. A path that leads nowhere equals nothing, not even another such path, so it always differs.
+//! An operator with an invalid operand (`in` without a list) refuses the value, whatever else is in the filter: that is
+//! [`Halt::Refused`].
 
 use super::filter::{Filter, Membership, Operand, Operator, Query};
 use super::walk::{Halt, Walk};
@@ -141,8 +141,8 @@ fn sides_equal(left: &Side<'_>, right: &Side<'_>) -> bool {
     }
 }
 
-/// What comparing two values takes, beyond having looked at them: texts and lists from the root may be long, and
-/// a filter compares them with every item.
+/// The work of comparing two values, beyond having looked at them: texts and lists from the root may be long, and a
+/// filter compares them with every item.
 pub(super) fn effort(left: &Value, right: &Value) -> usize {
     match (left, right) {
         (Value::String(left), Value::String(right)) => left.len().min(right.len()) / TEXT_BYTES,
@@ -165,7 +165,7 @@ fn weight(value: &Value) -> usize {
     }
 }
 
-/// Jayway's `==`: a text equals a number that is written so, and a number a text that reads so.
+/// Jayway's `==`: a text equals a number with that notation, and a number equals a text that parses as it.
 pub(super) fn equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => left.compare(right).is_eq(),
@@ -226,7 +226,7 @@ fn matches(walk: &Walk<'_>, left: &Side<'_>, right: &Side<'_>) -> Result<bool, H
     }
 }
 
-/// What a pattern sees of a value: the text of a scalar, nothing of anything else.
+/// The text of a value for a pattern: the text of a scalar, nothing for any other value.
 fn subject(value: &Value) -> Cow<'_, str> {
     match value {
         Value::String(text) => Cow::Borrowed(&**text),
@@ -247,7 +247,7 @@ fn list<'s>(side: &'s Side<'_>) -> Result<Option<&'s [Value]>, Halt> {
     }
 }
 
-/// How the left side stands to a list, given a way to look into it.
+/// The relation of the left side to a list, given a search function.
 fn stands(
     left: &Side<'_>,
     membership: Membership,

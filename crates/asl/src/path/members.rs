@@ -1,9 +1,8 @@
-//! A list that many values are looked up in.
+//! A list for many lookups.
 //!
-//! `[?(@.id in $.done)]` asks for each value whether it is in one and the same list. Read one by one that
-//! is the product of two lists, so the list is put in order once. What counts as equal is what
-//! [`super::judge`] says: a text also equals a number that is written so, and a number a text that reads
-//! so.
+//! `[?(@.id in $.done)]` asks for each value whether it is in the same list. Searching one by one costs the product of
+//! both lengths, so the list is indexed once. Equality is that of [`super::judge`]: a text also equals a number with
+//! that notation, and a number a text that parses as it.
 
 use super::judge::{effort, equal, read_number};
 use crate::json::{Number, Value};
@@ -14,14 +13,14 @@ pub(super) struct Members<'a> {
     list: Cow<'a, Value>,
     /// Texts, and numbers as they are written.
     texts: BTreeSet<String>,
-    /// Numbers, and texts that read as numbers, each in one way of writing.
+    /// Numbers, and texts that parse as numbers, in one notation.
     numbers: BTreeSet<String>,
     /// `null`, `false` and `true`.
     words: [bool; 3],
 }
 
 impl<'a> Members<'a> {
-    /// `None`: that is no list.
+    /// `None`: the value is not a list.
     pub(super) fn new(list: Cow<'a, Value>) -> Option<Self> {
         let (mut texts, mut numbers, mut words) = (BTreeSet::new(), BTreeSet::new(), [false; 3]);
         for item in list.as_array()? {
@@ -76,7 +75,7 @@ impl<'a> Members<'a> {
     }
 }
 
-/// A number in one way of writing: `1`, `1.0` and `1e0` are the same.
+/// A number in one notation: `1`, `1.0` and `1e0` are the same.
 fn plain(number: &Number) -> String {
     match number {
         Number::Written(float, _) => plain(&Number::Float(*float)),

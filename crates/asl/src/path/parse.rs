@@ -1,4 +1,4 @@
-//! Text to steps.
+//! Parses paths.
 
 use super::Root;
 use super::cursor::Cursor;
@@ -13,7 +13,7 @@ pub const STEPS_MAX: usize = 1_000;
 /// How deep filters, and parentheses and lists inside of them, may nest.
 pub const NESTING_MAX: usize = 64;
 
-/// Where a path stands: that decides which characters end a name.
+/// The surroundings of a path, which decide which characters end a name.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Surroundings {
     /// The path is the whole text.
@@ -39,7 +39,7 @@ pub(crate) fn whole(text: &str) -> Result<(Root, Vec<Step>), SyntaxError> {
     whole_with(text, |_, step| Ok(step))
 }
 
-/// Reads a whole path and gives each step, with the byte where it begins, to somebody who may object.
+/// Parses a whole path and passes each step, with its byte, to a check.
 pub(super) fn whole_with<S>(
     text: &str,
     take: impl FnMut(usize, Step) -> Result<S, SyntaxError>,
@@ -53,7 +53,7 @@ pub(super) fn whole_with<S>(
     cursor.fail("`.` or `[` belongs here, or the end of the path")
 }
 
-/// Reads a path that stands among others.
+/// Parses a path that is followed by other text.
 pub(crate) fn rooted(
     cursor: &mut Cursor<'_>,
     surroundings: Surroundings,
@@ -83,7 +83,7 @@ fn root(cursor: &mut Cursor<'_>) -> Result<Root, SyntaxError> {
     }
 }
 
-/// Reads steps until something else comes.
+/// Parses steps until something else comes.
 pub(super) fn steps(
     cursor: &mut Cursor<'_>,
     surroundings: Surroundings,

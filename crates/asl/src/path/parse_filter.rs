@@ -1,4 +1,4 @@
-//! Text to filters.
+//! Parses filters.
 
 use super::cursor::Cursor;
 use super::filter::{Filter, Operand, Operator, Query};
@@ -7,7 +7,7 @@ use super::step::are_definite;
 use crate::json::{Map, SyntaxError, Value};
 use regex::{Regex, RegexBuilder};
 
-/// How much memory a compiled pattern may take.
+/// The memory limit of a compiled pattern.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
 /// Reads conditions joined by `||`, up to the parenthesis that ends them.
@@ -35,7 +35,7 @@ fn joined(
     Ok(if parts.len() == 1 { parts.swap_remove(0) } else { join(parts) })
 }
 
-/// A comparison, a path that must be there, something in parentheses, or one of these denied.
+/// A comparison, a path that must exist, a condition in parentheses, or a negation.
 fn unit(cursor: &mut Cursor<'_>, nesting: usize) -> Result<Filter, SyntaxError> {
     cursor.spaces();
     let start = cursor.at();
@@ -76,7 +76,7 @@ fn unit(cursor: &mut Cursor<'_>, nesting: usize) -> Result<Filter, SyntaxError> 
     Ok(Filter::Compare { left, operator, right })
 }
 
-/// A word to compare with. Without quotes it is a text, too: definitions that AWS took have such words.
+/// A word to compare with. A word without quotes is a text, too: AWS has accepted such definitions.
 fn word(cursor: &mut Cursor<'_>) -> Value {
     match cursor.take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-')) {
         "true" => true.into(),
@@ -151,7 +151,7 @@ fn pattern(cursor: &mut Cursor<'_>) -> Result<Regex, SyntaxError> {
             format!("unknown flag `{unknown}` after the pattern; there are d i m s u U x"),
         );
     }
-    // With x a comment at the end of the pattern would swallow the parenthesis, were it not for the break.
+    // With x a comment at the end of the pattern would swallow the parenthesis without the line break.
     let last = if flags.contains('x') { "\n" } else { "" };
     let built = RegexBuilder::new(&format!("\\A(?:{source}{last})\\z"))
         .case_insensitive(flags.contains('i'))

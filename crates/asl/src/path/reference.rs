@@ -8,8 +8,8 @@ use crate::json::{DEPTH_MAX, SyntaxError, Value};
 use crate::scope::Failure;
 use std::sync::Arc;
 
-/// What AWS reports when a `ResultPath` does not fit its input. The specification calls it
-/// `States.ResultPathMatchFailure`; the service never uses that name.
+/// AWS's error when a `ResultPath` does not fit its input. The specification calls it `States.ResultPathMatchFailure`;
+/// the service never uses that name.
 const CONFLICT: &str = "States.ReferencePathConflict";
 
 /// A path of names and indices only, for writing.
@@ -66,7 +66,7 @@ impl ReferencePath {
         self.steps.is_empty()
     }
 
-    /// `target` with `value` at this place; what is missing on the way is made.
+    /// `target` with `value` at this place; missing parts on the way are created.
     pub fn put(&self, mut target: Value, value: Value) -> Result<Value, Failure> {
         self.check(&target)?;
         let mut here = &mut target;
@@ -87,7 +87,7 @@ impl ReferencePath {
         Ok(target)
     }
 
-    /// Whether every step fits what it meets. Nothing is copied before this is known.
+    /// Checks that every step fits. Nothing is copied before.
     fn check(&self, target: &Value) -> Result<(), Failure> {
         let mut here = Some(target);
         for step in self.steps.iter() {

@@ -1,4 +1,4 @@
-//! What a path is made of.
+//! The steps of a path.
 
 use super::filter::Filter;
 use std::fmt;
@@ -41,7 +41,7 @@ pub(crate) fn are_definite(steps: &[Step]) -> bool {
     })
 }
 
-/// In the bracket form that Jayway shows in its messages.
+/// In the bracket form of Jayway's messages.
 impl fmt::Display for Step {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quoted = |name: &Arc<str>| format!("'{}'", name.replace('\\', "\\\\").replace('\'', "\\'"));

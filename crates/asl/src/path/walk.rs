@@ -1,8 +1,7 @@
-//! From a value, by steps, to the values they lead to.
+//! Follows the steps of a path through a value.
 //!
-//! Overlapping steps (`..a..b`, `[0,-1]` again and again, filters within filters) multiply, so a walk
-//! counts what it looks at and gives up at a bound; a walk through parsed data by ordinary steps looks
-//! at each value about once and never comes near it.
+//! Overlapping steps (`..a..b`, `[0,-1]` again and again, filters within filters) multiply, so a walk counts the values
+//! it looks at and stops at a limit; a walk by ordinary steps looks at each value about once and never comes near it.
 
 use super::filter::{Operand, Query};
 use super::members::Members;
@@ -19,7 +18,7 @@ pub const WORK_MAX: usize = 10_000_000;
 /// How many values a path may give.
 const FOUND_MAX: usize = 1_000_000;
 
-/// How deep a walk may go: the depth of any document that we read, and as much again for filters.
+/// How deep a walk may go: the depth of any parsed document, and as much again for filters.
 const DEPTH_MAX: u32 = 2 * crate::json::DEPTH_MAX as u32;
 
 /// Why a walk stopped early.
@@ -27,7 +26,7 @@ const DEPTH_MAX: u32 = 2 * crate::json::DEPTH_MAX as u32;
 pub(super) enum Halt {
     /// It looked at too much.
     Exhausted,
-    /// A filter was given something that its operator cannot use.
+    /// A filter's operator got an invalid operand.
     Refused,
 }
 
@@ -47,7 +46,7 @@ pub(super) fn definite<'a>(root: &'a Value, steps: &[Step]) -> Option<Cow<'a, Va
     Some(Cow::Borrowed(here))
 }
 
-/// Follows steps that may lead to many places, and tells how many values it looked at. `None`: it was more than `most`.
+/// Follows steps that may lead to many places, and returns how many values it looked at. `None`: more than `most`.
 pub(super) fn list(root: &Value, steps: &[Step], most: usize) -> (Option<Value>, usize) {
     let walk = Walk::new(root, most);
     let found = walk.list(root, steps).ok();
@@ -86,7 +85,7 @@ pub(super) struct Walk<'a> {
     spent: Cell<usize>,
     spent_max: usize,
     depth: Cell<u32>,
-    /// The answers of queries that begin at the root: the same for every item of a filter.
+    /// The results of queries that begin at the root: the same for every item of a filter.
     known: RefCell<BTreeMap<*const Query, Option<Cow<'a, Value>>>>,
     /// Lists that every item of a filter is compared with.
     lists: RefCell<BTreeMap<*const Operand, Option<Rc<Members<'a>>>>>,
@@ -134,7 +133,7 @@ impl<'a> Walk<'a> {
         Ok(found.into_iter().map(Cow::into_owned).collect())
     }
 
-    /// What a path inside of a filter leads to.
+    /// The value of a path inside of a filter.
     pub(super) fn query(&self, item: &'a Value, query: &'a Query) -> Result<Option<Cow<'a, Value>>, Halt> {
         if query.from_root
             && let Some(known) = self.known.borrow().get(&std::ptr::from_ref(query))
@@ -154,7 +153,7 @@ impl<'a> Walk<'a> {
         Ok(answer)
     }
 
-    /// The list that an operand is, if it is one and the same for every item.
+    /// The list of an operand, if it is the same for every item.
     pub(super) fn members(&self, operand: &'a Operand) -> Result<Option<Rc<Members<'a>>>, Halt> {
         if let Some(known) = self.lists.borrow().get(&std::ptr::from_ref(operand)) {
             return Ok(known.clone());
@@ -170,8 +169,8 @@ impl<'a> Walk<'a> {
         Ok(members)
     }
 
-    /// Follows `steps` from `here`. It loops where there is one way to go and goes deeper where there are
-    /// several, so the stack grows with the data, never with the path.
+    /// Follows `steps` from `here`. It loops for a single next value and recurses for several, so the stack grows with
+    /// the data, never with the path.
     fn visit(
         &self,
         mut here: &'a Value,
@@ -249,7 +248,7 @@ impl<'a> Walk<'a> {
         self.step_in(|walk| walk.visit(here, steps, found))
     }
 
-    /// Applies `steps` here and everywhere below: first to a value, then to what is in it, in order.
+    /// Applies `steps` here and everywhere below: first to a value, then to the values in it, in order.
     fn descend(
         &self,
         here: &'a Value,
@@ -260,7 +259,7 @@ impl<'a> Walk<'a> {
         let target = steps.first();
         match here {
             Value::Object(map) => {
-                // Several names at the end are one object, which only makes sense where all of them are.
+                // Several names at the end are one object, which only makes sense if all of them exist.
                 let applies = match target {
                     Some(Step::Names(names)) if steps.len() == 1 => {
                         names.iter().all(|name| map.contains_key(name))
@@ -275,7 +274,7 @@ impl<'a> Walk<'a> {
                 }
             }
             Value::Array(items) => {
-                // A filter takes each object where it stands, so here it takes only what is no object.
+                // A filter takes objects through their parents, so here it takes only other values.
                 let filter = if let Some(Step::Filter(filter)) = target { Some(filter) } else { None };
                 if filter.is_none() {
                     self.deeper(here, steps, found)?;

@@ -1,4 +1,4 @@
-//! What becomes of a result or an error: `ResultSelector`, `ResultPath`, `Retry`, `Catch`.
+//! The handling of results and errors: `ResultSelector`, `ResultPath`, `Retry`, `Catch`.
 
 use super::Reader;
 use super::at::{At, quoted};

@@ -1,6 +1,6 @@
-//! Where in the definition the reader stands.
+//! The parser's position in the definition.
 //!
-//! A chain of borrowed steps: only a complaint turns it into text.
+//! A chain of borrowed steps: only a diagnostic turns it into text.
 
 use crate::node::{Member, Node};
 use crate::source::Span;
@@ -13,13 +13,13 @@ const QUOTED_MAX: usize = 200;
 pub(super) struct At<'a> {
     parent: Option<&'a At<'a>>,
     step: Step<'a>,
-    /// What to underline when the whole place is meant: its name, not all that it holds.
+    /// The span to underline for the whole place: its name, not all of its content.
     pub(super) span: Span,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Step<'a> {
-    /// Where a chain begins: the location so far, empty for the whole definition.
+    /// The beginning of a chain: the location so far, empty for the whole definition.
     Base(&'a str),
     Field(&'a str),
     Index(usize),

@@ -1,4 +1,4 @@
-//! Choice: rules, and where each leads.
+//! Choice: rules and their targets.
 
 use super::Reader;
 use super::at::At;
@@ -14,7 +14,7 @@ use crate::node::{Member, Node, NodeKind, find};
 const PATH: Option<QueryLanguage> = Some(QueryLanguage::JsonPath);
 const ATA: Option<QueryLanguage> = Some(QueryLanguage::Jsonata);
 
-/// What a rule may be; it is exactly one of them.
+/// The forms of a rule, which has exactly one of them.
 const FORMS: [&str; 5] = ["And", "Or", "Not", "Variable", "Condition"];
 const OUTER: &[Field] = &[("Next", None), ("Assign", None), ("Output", ATA)];
 const EVERY: &[Field] =

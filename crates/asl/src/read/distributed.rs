@@ -1,4 +1,4 @@
-//! What only a distributed Map has: a reader of items, a batcher and a writer of results.
+//! The parts that only a distributed Map has: a reader of items, a batcher and a writer of results.
 
 use super::at::{At, quoted};
 use super::fields;
@@ -202,7 +202,7 @@ impl<'n> Reader<'n> {
         Ok(Writer { resource: resource?, arguments, config })
     }
 
-    /// Where results go must have a name.
+    /// A bucket for results must have a name.
     fn check_bucket(&mut self, node: &'n Node, at: &At<'_>) {
         let Some(members) = node.as_object() else {
             let is_computed = node.as_str().is_some_and(|text| is_expression(text));

@@ -1,4 +1,4 @@
-//! One name twice in one object: most readers keep the last and say nothing.
+//! Duplicate names in one object: most readers silently keep the last.
 
 use super::at::{At, quoted};
 use super::findings::Findings;
@@ -7,7 +7,7 @@ use crate::node::{Member, Node, NodeKind};
 use crate::source::Span;
 use std::collections::BTreeMap;
 
-/// Up to this many members a scan beats an index.
+/// Up to this many members a scan is faster than an index.
 const SCANNED_MAX: usize = 12;
 
 /// Warns of each second member of a name in a document that holds definitions, such as a template.
@@ -19,14 +19,14 @@ pub(super) fn warnings(root: &Node) -> Vec<Diagnostic> {
     findings.finish().into_iter().map(warning).collect()
 }
 
-/// Complains about each second member of a name, in the whole tree. Doubled states are left to the outline,
-/// which sees doubled names between flows as well.
+/// Reports each duplicate member in the whole tree. The outline reports duplicate states, because it also sees
+/// duplicates between flows.
 pub(super) fn check(root: &Node, findings: &mut Findings) {
     let at = At::base("", Span::new(root.span.start, root.span.start + 1));
     walk(root, &at, Role::Flow, findings);
 }
 
-/// What an object is in the definition, as far as it takes to know where states stand.
+/// The role of an object in the definition, as far as it is needed to find states.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     Flow,

@@ -1,4 +1,4 @@
-//! Which fields belong where.
+//! The allowed fields of each object.
 
 use super::Reader;
 use super::at::{At, quoted};
@@ -191,7 +191,7 @@ pub(super) fn language_name(language: QueryLanguage) -> &'static str {
 }
 
 impl<'n> Reader<'n> {
-    /// Complains about fields of a state that do not belong there.
+    /// Reports fields of a state that are not allowed.
     pub(super) fn check_state_fields(
         &mut self,
         kind: &str,
@@ -218,7 +218,7 @@ impl<'n> Reader<'n> {
         }
     }
 
-    /// Complains about fields of another object that do not belong there.
+    /// Reports fields of another object that are not allowed.
     pub(super) fn check_fields(
         &mut self,
         known: &[Field],
@@ -281,7 +281,7 @@ impl<'n> Reader<'n> {
         self.findings.shape(at, member.key_span, message).hint(hint);
     }
 
-    /// Complains about missing fields, all in one.
+    /// Reports missing fields, all in one diagnostic.
     pub(super) fn require(&mut self, names: &[&str], members: &[Member], at: &At<'_>) -> bool {
         let missing: Vec<&str> = names.iter().copied().filter(|name| find(members, name).is_none()).collect();
         if !missing.is_empty() {
@@ -291,7 +291,7 @@ impl<'n> Reader<'n> {
         missing.is_empty()
     }
 
-    /// Complains if this one is missing, in the words that AWS has where a choice of forms hangs on it.
+    /// Reports a missing field, in AWS's words for a choice of forms.
     pub(super) fn require_one(&mut self, name: &str, members: &[Member], at: &At<'_>) -> bool {
         let there = find(members, name).is_some();
         if !there {
@@ -300,7 +300,7 @@ impl<'n> Reader<'n> {
         there
     }
 
-    /// Complains unless at most one of these is there. Returns those that are.
+    /// Reports if there is more than one of these. Returns those that exist.
     pub(super) fn at_most_one(
         &mut self,
         names: &[&str],
@@ -317,7 +317,7 @@ impl<'n> Reader<'n> {
         found
     }
 
-    /// Complains unless exactly one of these is there.
+    /// Reports unless there is exactly one of these.
     pub(super) fn exactly_one(
         &mut self,
         names: &[&str],

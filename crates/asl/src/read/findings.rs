@@ -1,4 +1,4 @@
-//! The complaints, as they come.
+//! Collects diagnostics.
 
 use super::at::At;
 use crate::diagnostic::{Diagnostic, code};
@@ -7,7 +7,7 @@ use crate::source::Span;
 /// How many complaints are listed. AWS lists a hundred.
 const LISTED_MAX: usize = 1_000;
 
-/// When a complaint is told: AWS checks the shape first, then where transitions lead, then what is reached.
+/// The order of diagnostics: AWS checks the shape first, then the targets of transitions, then reachability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
     Shape,
@@ -21,7 +21,7 @@ pub(super) enum Stage {
 pub(super) struct Findings {
     listed: Vec<(Stage, Diagnostic)>,
     unlisted: usize,
-    /// Takes the hints of complaints that are not listed.
+    /// Takes the hints of diagnostics that are not listed.
     spare: Diagnostic,
     has_errors: bool,
 }
@@ -36,7 +36,7 @@ impl Findings {
         self.has_errors
     }
 
-    /// Whether it is worth the time to look for a hint.
+    /// Whether a hint is worth its time.
     pub(super) fn wants_hints(&self) -> bool {
         self.listed.len() < LISTED_MAX / 10
     }

@@ -1,4 +1,4 @@
-//! A `StartAt` with its `States`, and what else the machine itself has.
+//! A `StartAt` with its `States`, and the other fields of the machine itself.
 
 use super::Reader;
 use super::at::At;
@@ -8,7 +8,7 @@ use super::value::Range;
 use crate::machine::{Flow, FlowIx, QueryLanguage, State, StateIx};
 use crate::node::{Member, NodeKind, find};
 
-/// What only the whole machine has.
+/// The fields that only the whole machine has.
 pub(super) struct Top {
     pub(super) comment: Option<String>,
     pub(super) timeout_seconds: Option<u64>,
@@ -98,7 +98,7 @@ impl<'n> Reader<'n> {
             .collect()
     }
 
-    /// Where `Next` and its like lead.
+    /// The target of `Next` or a similar field.
     pub(super) fn next(&mut self, member: &'n Member, at: &At<'_>) -> Option<StateIx> {
         let target = self.target(&member.value, &at.member(member), self.here());
         if target.is_none() {

@@ -1,8 +1,8 @@
-//! Where transitions lead, and what they reach.
+//! The targets of transitions, and reachability.
 //!
-//! AWS's rules, as measured: every target exists in the same flow; the machine itself has an ending (its
-//! branches and processors need none); and every state is led to. Of states that only lead to each other, the
-//! first is named, not all: the others would be mended with it.
+//! AWS's rules, as measured: every target exists in the same flow; the machine itself has an end (its branches and
+//! processors need none); and every state has a transition to it. Of states that only lead to each other, only the
+//! first is reported: correcting it corrects the others.
 
 use super::Reader;
 use super::at::{At, quoted};
@@ -32,7 +32,7 @@ impl<'n> Reader<'n> {
         } else {
             self.guess(name, flow.states.keys().copied().take(1_000))
         };
-        // AWS says 'Next' whatever the field.
+        // AWS says 'Next' for every field.
         let message = format!("Missing 'Next' target: {}", quoted(name));
         let diagnostic =
             Diagnostic::error(code::MISSING_TRANSITION_TARGET, message).at(at.pointer(), node.span);
@@ -65,7 +65,7 @@ impl<'n> Reader<'n> {
 
     fn check_reach(&mut self, flow: FlowIx, states: &[StateIx]) {
         let mut reached = vec![false; states.len()];
-        // The states of a flow are in order, but those of inner flows stand between them.
+        // The states of a flow are in order, but those of inner flows are between them.
         let position =
             |state: StateIx| states.binary_search(&state).expect("transitions stay within their flow");
         let start = self.starts[flow.0 as usize];
@@ -80,7 +80,7 @@ impl<'n> Reader<'n> {
             self.unreachable(head);
             self.reach(Some(head), &mut reached, &position);
         }
-        // With a start that does not exist, a ring may be where it was meant to lead.
+        // If the start does not exist, it may have been meant to lead to a ring of states.
         if start.is_none() {
             return;
         }
@@ -104,7 +104,7 @@ impl<'n> Reader<'n> {
     fn unreachable(&mut self, ix: StateIx) {
         let state = self.outline.state(ix);
         if self.outline.flow(state.flow).states.get(&**state.name) != Some(&ix) {
-            // Nothing can lead to the second of two states with one name; that was said already.
+            // Nothing can lead to the second of two states with one name; that was reported already.
             return;
         }
         let message = format!("State \"{}\" is not reachable.", quoted(state.name));

@@ -1,9 +1,9 @@
-//! What a misspelt name was meant to be.
+//! Guesses the meaning of a misspelt name.
 
 /// Longer names are not compared.
 const COMPARED_MAX: usize = 80;
 
-/// The nearest of `known`, if one is near enough to be meant.
+/// The nearest of `known`, if one is near enough.
 pub fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let name: Vec<char> = name.chars().take(COMPARED_MAX + 1).collect();
     if name.len() > COMPARED_MAX {
@@ -41,7 +41,7 @@ pub(super) fn hint<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> 
     })
 }
 
-/// How many letters must change, come, go, or swap with their neighbour.
+/// The edit distance: letters that change, are added, removed, or swapped with their neighbour.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();

@@ -1,4 +1,4 @@
-//! Map: what is done to each item, how, and where the items are.
+//! Map: the processor of each item, its mode, and the items.
 
 use super::at::{At, quoted};
 use super::fields;
@@ -16,7 +16,7 @@ pub(super) const COUNT: Range = Range::integer(0, i64::MAX);
 const PERCENTAGE: Range = Range::number(0.0, 100.0);
 /// How long a label may be, in characters.
 const LABEL_MAX: usize = 40;
-/// Numbers of a Map are found in its input or in variables.
+/// Numbers of a Map come from its input or from variables.
 pub(super) const PATH: PathKind = PathKind::ReferenceInInput;
 
 impl<'n> Reader<'n> {
@@ -150,7 +150,7 @@ impl<'n> Reader<'n> {
         None
     }
 
-    /// What only child executions have.
+    /// Reports fields that only child executions have.
     fn check_inline(&mut self, state: &Fields<'n, '_>) {
         for name in ["ItemReader", "ItemBatcher", "ResultWriter"] {
             if let Some(member) = state.get(name) {

@@ -1,7 +1,7 @@
-//! The first look: which flows and states there are, and in which order.
+//! The first pass: which flows and states there are, and in which order.
 //!
-//! A transition may lead forward, so every state has its index before any is read. The outline follows the
-//! text, a state before what it contains, and judges nothing but names.
+//! A transition may lead forward, so every state has its index before any is parsed. The outline follows the text, a
+//! state before the states inside it, and checks only names.
 
 use super::at::{At, quoted};
 use super::findings::Findings;
@@ -20,7 +20,7 @@ pub(super) struct Outline<'n> {
     pub(super) states: Vec<StateOutline<'n>>,
 }
 
-/// What contains a flow.
+/// The container of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FlowKind {
     Machine,
@@ -35,7 +35,7 @@ pub(super) struct FlowOutline<'n> {
     pub(super) span: Span,
     pub(super) parent: Option<StateIx>,
     pub(super) states: BTreeMap<&'n str, StateIx>,
-    /// How its states run: those of a distributed Map as its `ExecutionType` says.
+    /// The type of its executions: for a distributed Map, by its `ExecutionType`.
     pub(super) machine_type: MachineType,
     /// It runs in executions of its own, which see no variables from outside.
     pub(super) is_distributed: bool,

@@ -9,7 +9,7 @@ use crate::machine::{Placement, QueryLanguage, Scalar, Selection};
 use crate::node::{Member, Node, NodeKind, find};
 use crate::path::{Path, ReferencePath};
 
-/// What a path may begin with, and whether it must lead to one value.
+/// The allowed roots of a path, and whether it must lead to one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PathKind {
     /// Any.

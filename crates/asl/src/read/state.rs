@@ -1,4 +1,4 @@
-//! One state: what all kinds have, and the kinds that have little more.
+//! One state: the fields that all kinds have, and the kinds with few more.
 
 use super::Reader;
 use super::at::At;
@@ -24,7 +24,7 @@ impl<'n> Fields<'n, '_> {
         find(self.members, name)
     }
 
-    /// A field that only JSONPath states have. In others there was a complaint, and that is enough.
+    /// A field that only JSONPath states have. In others it was reported already.
     pub(super) fn get_in_jsonpath(&self, name: &str, language: QueryLanguage) -> Option<&'n Member> {
         self.get(name).filter(|_| language == QueryLanguage::JsonPath)
     }
@@ -55,7 +55,7 @@ impl<'n> Reader<'n> {
         let output = self.output(fields.get("Output"), &at, sight);
         let next = match kind {
             "Succeed" | "Fail" => {
-                // A `Next` that may not be there is said once; the state it names is not lost for that.
+                // A `Next` that is not allowed is reported once; its target still counts as reached.
                 if let Some(member) = fields.get("Next") {
                     self.next(member, &at);
                 }
@@ -283,7 +283,7 @@ impl<'n> Reader<'n> {
     }
 }
 
-/// Whether a value holds what somebody may have meant to be evaluated.
+/// Whether a value contains something that was probably meant to be evaluated.
 fn holds_evaluated(node: &Node) -> bool {
     match &node.kind {
         NodeKind::String(text) => looks_evaluated(text),

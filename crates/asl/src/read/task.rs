@@ -1,4 +1,4 @@
-//! Task: what is called, with what, and for how long.
+//! Task: the resource, its arguments, and its time limits.
 
 use super::Reader;
 use super::at::{At, quoted};
@@ -81,7 +81,7 @@ impl<'n> Reader<'n> {
              not available in this region.",
             quoted(arn)
         );
-        // What the optimized integration lacks, the SDK integration has.
+        // If there is no optimized integration, the SDK integration may exist.
         let sdk = arn.split_once(":states:::").and_then(|(partition, rest)| {
             let sdk = format!("{partition}:states:::aws-sdk:{rest}");
             Resource::parse(&sdk).filter(Resource::is_recognized).map(|_| sdk)
@@ -112,7 +112,7 @@ impl<'n> Reader<'n> {
         self.findings.shape(at, node.span, message);
     }
 
-    /// What the service needs to be told.
+    /// Checks the required arguments of a service.
     fn check_call(&mut self, resource: &Resource, fields: &Fields<'n, '_>) {
         let at = fields.at;
         if resource.kind == TaskKind::Activity

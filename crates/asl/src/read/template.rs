@@ -1,4 +1,4 @@
-//! Values with something to evaluate in them.
+//! Values with expressions in them.
 
 use super::Reader;
 use super::at::{At, quoted};
@@ -14,10 +14,10 @@ use crate::source::Span;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How long the JSONata expressions of a definition may be together: read, each byte may take a hundred.
+/// The length limit of all JSONata expressions of a definition: parsed, each byte may take a hundred.
 const EXPRESSION_BYTES_MAX: usize = 1 << 20;
 
-/// Which members of `$states` there are, besides `input` and `context`.
+/// The members of `$states` that exist, besides `input` and `context`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sight {
     /// None.
@@ -28,7 +28,7 @@ pub(super) enum Sight {
     Error,
 }
 
-/// `{% … %}`, and nothing around it.
+/// `{% … %}`, with nothing around it.
 pub(super) fn is_expression(text: &str) -> bool {
     text.len() >= 4 && text.starts_with("{%") && text.ends_with("%}")
 }
@@ -39,7 +39,7 @@ fn is_half_expression(text: &str) -> bool {
     text.starts_with("{%") != text.ends_with("%}")
 }
 
-/// A string that would be a path or an intrinsic function, were it evaluated.
+/// A string that would be a path or an intrinsic function if it were evaluated.
 pub(super) fn looks_evaluated(text: &str) -> bool {
     text == "$"
         || text == "$$"
@@ -50,7 +50,7 @@ pub(super) fn looks_evaluated(text: &str) -> bool {
 }
 
 impl<'n> Reader<'n> {
-    /// Where inside a string's source a character of its value stands; the whole, where that is hard to tell.
+    /// The place of a character of a string's value in its source; the whole string, if that is hard to tell.
     pub(super) fn inside(&self, node: &Node, text: &str, byte: usize) -> Span {
         let source = self.source.slice(node.span);
         let offset = match source.strip_prefix(['"', '\'']) {
@@ -99,7 +99,7 @@ impl<'n> Reader<'n> {
         Template::Literal(node.to_value())
     }
 
-    /// A text that is taken as it is, though it has one of the two marks of an expression.
+    /// Warns of a text that stays as it is, although it has one of the two marks of an expression.
     pub(super) fn warn_of_half_expression(&mut self, node: &Node, at: &At<'_>) {
         let Some(text) = node.as_str().filter(|text| is_half_expression(text)) else { return };
         let (has, lacks) = if text.trim().starts_with("{%") {
@@ -117,7 +117,7 @@ impl<'n> Reader<'n> {
         self.findings.warning(code::HALF_AN_EXPRESSION, at, node.span, message).hint(hint);
     }
 
-    /// The same of every text in a value that is never evaluated.
+    /// The same for every text in a value that is never evaluated.
     pub(super) fn warn_of_half_expressions(&mut self, node: &Node, at: &At<'_>) {
         match &node.kind {
             NodeKind::String(_) => self.warn_of_half_expression(node, at),
@@ -135,7 +135,7 @@ impl<'n> Reader<'n> {
         }
     }
 
-    /// `name` and `name.$` side by side give one field, and the last of them counts.
+    /// `name` and `name.$` together give one field, and the last of them counts.
     fn warn_of_doubled_names(&mut self, members: &'n [Member], at: &At<'_>) {
         if self.language != QueryLanguage::JsonPath
             || !members.iter().any(|member| member.key.ends_with(".$"))
@@ -145,7 +145,7 @@ impl<'n> Reader<'n> {
         let mut seen: BTreeMap<&str, &Member> = BTreeMap::new();
         for member in members {
             let name = member.key.strip_suffix(".$").unwrap_or(&member.key);
-            // Two of one spelling are told of already.
+            // Two with one spelling were reported already.
             if let Some(first) = seen.insert(name, member).filter(|first| first.key != member.key) {
                 let message = format!(
                     "The fields '{}' and '{}' are one field, and the last one counts",
@@ -237,7 +237,7 @@ impl<'n> Reader<'n> {
         let was_too_long = self.expression_bytes > EXPRESSION_BYTES_MAX;
         self.expression_bytes += inner.len();
         if self.expression_bytes > EXPRESSION_BYTES_MAX {
-            // Once is enough: all that follow are beyond it too.
+            // Report it once: all that follow exceed the limit too.
             if !was_too_long {
                 let message = "The JSONata expressions of a definition may be 1 MiB long together";
                 let finding = self.findings.error(code::INVALID_JSONATA_EXPRESSION, at, node.span, message);
@@ -258,7 +258,7 @@ impl<'n> Reader<'n> {
         }
     }
 
-    /// `Parameters` and the like: an object in JSONPath, anything in JSONata.
+    /// `Parameters` and similar: an object in JSONPath, anything in JSONata.
     pub(super) fn payload(&mut self, node: &'n Node, at: &At<'_>, sight: Sight) -> Option<Template> {
         if self.language == QueryLanguage::JsonPath {
             self.object(node, at)?;
@@ -290,7 +290,7 @@ impl<'n> Reader<'n> {
     }
 }
 
-/// An array; a literal where nothing in it is to be evaluated.
+/// An array; a literal if it has no expressions.
 fn array_of(items: Vec<Template>) -> Template {
     if !items.iter().all(|item| matches!(item, Template::Literal(_))) {
         return Template::Array(items);
@@ -298,7 +298,7 @@ fn array_of(items: Vec<Template>) -> Template {
     Template::Literal(items.into_iter().map(literal).collect())
 }
 
-/// An object; a literal where nothing in it is to be evaluated.
+/// An object; a literal if it has no expressions.
 fn object_of(members: Vec<(Arc<str>, Template)>) -> Template {
     if !members.iter().all(|(_, value)| matches!(value, Template::Literal(_))) {
         return Template::Object(members);

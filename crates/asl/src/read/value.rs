@@ -7,11 +7,11 @@ use crate::machine::QueryLanguage;
 use crate::node::{Member, Node, NodeKind};
 use std::sync::Arc;
 
-/// What to do about an expression that nobody evaluates.
+/// The remedy for an expression that is not evaluated.
 pub(super) const USE_JSONATA: &str =
     "expressions are evaluated in JSONata states only: set `\"QueryLanguage\": \"JSONata\"`";
 
-/// What a number may be.
+/// The allowed range of a number.
 #[derive(Clone, Copy)]
 pub(super) struct Range {
     min: f64,

@@ -1,9 +1,9 @@
-//! Variables: what is assigned where, and what is read where.
+//! Variables: assignments and uses.
 //!
-//! A flow has its own variables and sees those of the flows around it; a distributed Map's processor sees none
-//! from outside. While states are read, assignments and uses are only noted; at the end, names are looked at
-//! together. A use is fine if some way to it passes an assignment: whether every way does is not asked, because
-//! only the author knows which ways are taken.
+//! A flow has its own variables and sees those of the flows around it; a distributed Map's processor sees none from
+//! outside. While states are parsed, assignments and uses are only recorded; at the end, they are checked together. A
+//! use is fine if some path to it passes an assignment. Whether every path does is not checked, because only the author
+//! knows which paths are taken.
 
 use super::Reader;
 use super::at::{At, quoted};
@@ -20,17 +20,17 @@ use std::sync::Arc;
 
 /// How long a variable's name may be, in characters.
 const NAME_MAX: usize = 80;
-/// How many uses are noted. Beyond that, a machine is not looked at for unknown variables.
+/// How many uses are recorded. With more, a machine is not checked for unknown variables.
 const USES_MAX: usize = 100_000;
-/// How many transitions are followed to look for assignments; beyond that, nothing more is said of variables.
+/// How many transitions are followed to find assignments; with more, variables are not checked further.
 const STEPS_MAX: usize = 1_000_000;
 
-/// What was noted while states were read.
+/// The recorded assignments and uses.
 #[derive(Debug, Default)]
 pub(super) struct Variables {
     assigned: Vec<Noted>,
     used: Vec<Noted>,
-    /// What the state that is being read uses.
+    /// The variables that the current state uses.
     pub(super) of_state: BTreeSet<Arc<str>>,
 }
 
@@ -141,7 +141,7 @@ impl Reader<'_> {
         flow.parent.filter(|_| !flow.is_distributed)
     }
 
-    /// An inner flow may not assign what an outer one has assigned when the inner one begins.
+    /// An inner flow must not assign a variable that an outer one has assigned when the inner one begins.
     fn check_assigned(&mut self, noted: &Noted, search: &mut Search<'_>) {
         let mut outer = self.around(noted.state);
         while let Some(state) = outer {
@@ -178,7 +178,7 @@ impl Reader<'_> {
     }
 }
 
-/// Which states come after an assignment of a name, found once for each name and flow.
+/// The states that come after an assignment of a name, computed once for each name and flow.
 struct Search<'v> {
     by_flow: &'v BTreeMap<(FlowIx, &'v str), Vec<&'v Noted>>,
     reached: BTreeMap<(FlowIx, Arc<str>), Vec<StateIx>>,
@@ -190,7 +190,7 @@ impl Search<'_> {
         self.steps > STEPS_MAX
     }
 
-    /// An assignment of this name in the state's own flow from which some way leads to the state.
+    /// An assignment of this name in the state's own flow, from which some path leads to the state.
     fn assignment_before(&mut self, reader: &Reader<'_>, state: StateIx, name: &Arc<str>) -> Option<Span> {
         let flow = reader.outline.state(state).flow;
         let assigned = self.by_flow.get(&(flow, &**name))?;
@@ -206,7 +206,7 @@ impl Search<'_> {
         assigned.first().map(|noted| noted.span).filter(|_| is_reached)
     }
 
-    /// The states that some way leads to from one of these.
+    /// The states that some path leads to from one of these.
     fn after(&mut self, reader: &Reader<'_>, assigned: &[&Noted]) -> Vec<StateIx> {
         let mut reached = BTreeSet::new();
         let mut pending: Vec<StateIx> = assigned.iter().map(|noted| noted.state).collect();

@@ -101,7 +101,7 @@ const OPTIMIZED: &[(&str, Actions)] = &[
     ("states", &[("startExecution", SYNC | SYNC2 | TOKEN)]),
 ];
 
-/// What a call must say, as AWS checks it when a definition is created.
+/// The required arguments of a call, as AWS checks them when a definition is created.
 const REQUIRED: &[(&str, &str, &[&str])] = &[
     ("dynamodb", "getItem", &["TableName", "Key"]),
     ("dynamodb", "putItem", &["TableName", "Item"]),

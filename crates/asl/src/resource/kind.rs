@@ -1,7 +1,7 @@
-//! The kinds of tasks: how each is recognised, how its end is awaited, what it is called, and who does it.
+//! The kinds of tasks: how each is recognised, how its end is awaited, its name, and its performer.
 //!
-//! Whoever has to know what kind of task stands before them asks its [`Resource`](super::Resource), which found its kind
-//! here. So a new kind is a row of this table, and then the arms that the compiler asks for where tasks are done.
+//! Code that depends on the kind of a task gets it from its [`Resource`](super::Resource), which finds its kind here.
+//! So a new kind is a row of this table, and then the match arms that the compiler asks for.
 
 use super::{Pattern, Target};
 
@@ -22,10 +22,10 @@ pub enum TaskKind {
     Step,
 }
 
-/// Who does a task.
+/// The performer of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doer {
-    /// Somebody who is called.
+    /// A called receiver.
     Callee,
     /// A worker that asks for it.
     Worker,
@@ -42,9 +42,9 @@ struct Row {
     forms: &'static [Form],
 }
 
-/// How a `Resource` is written.
+/// The form of a `Resource`.
 enum Form {
-    /// `arn:PARTITION:SERVICE:…:PREFIX…`; in any partition where none is said. What follows the prefix is what it means.
+    /// `arn:PARTITION:SERVICE:…:PREFIX…`; in any partition if none is given. The text after the prefix is the target.
     Own {
         partition: Option<&'static str>,
         service: &'static str,
@@ -58,7 +58,7 @@ enum Form {
 
 use Pattern::{Callback, RequestResponse, Sync};
 
-/// In the order in which they are told.
+/// In the order of lists.
 const KINDS: [Row; 6] = [
     Row {
         kind: TaskKind::Function,
@@ -69,7 +69,7 @@ const KINDS: [Row; 6] = [
                 partition: None,
                 service: "lambda",
                 prefix: "function:",
-                // What follows the name is a version or an alias.
+                // The text after the name is a version or an alias.
                 target: |rest| Target::Function { name: rest.split(':').next().unwrap_or(rest).into() },
                 pattern: RequestResponse,
             },
@@ -82,7 +82,7 @@ const KINDS: [Row; 6] = [
         doer: Doer::Callee,
         forms: &[Form::Call { service: "http", action: "invoke", patterns: &[RequestResponse] }],
     },
-    // Whatever is called and is of no other kind.
+    // Every call of no other kind.
     Row { kind: TaskKind::Service, name: "some services of AWS", doer: Doer::Callee, forms: &[] },
     Row {
         kind: TaskKind::Activity,
@@ -121,17 +121,17 @@ const KINDS: [Row; 6] = [
 ];
 
 impl TaskKind {
-    /// All kinds, in the order in which they are told.
+    /// All kinds, in the order of lists.
     pub fn all() -> impl Iterator<Item = Self> {
         KINDS.iter().map(|row| row.kind)
     }
 
-    /// What tasks of this kind are called.
+    /// The name of this kind of tasks.
     pub fn name(self) -> &'static str {
         self.row().name
     }
 
-    /// Who does them.
+    /// Its performer.
     pub fn doer(self) -> Doer {
         self.row().doer
     }
@@ -152,7 +152,7 @@ impl TaskKind {
         KINDS.iter().find(|row| row.forms.iter().any(is_it)).map_or(Self::Service, |row| row.kind)
     }
 
-    /// The kind, the meaning and the pattern of a resource that is written in a form of its own.
+    /// The kind, the target and the pattern of a resource with a form of its own.
     pub(super) fn of_own(partition: &str, service: &str, rest: &str) -> Option<(Self, Target, Pattern)> {
         KINDS.iter().find_map(|row| {
             row.forms.iter().find_map(|form| match form {

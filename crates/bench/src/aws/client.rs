@@ -1,6 +1,6 @@
-//! The least client that speaks HTTP/1.1: one connection, one request at a time, no more than this API needs.
+//! A minimal HTTP/1.1 client: one connection, one request at a time, only what this API needs.
 //!
-//! A client that does more would be measured too, and in the place of the server.
+//! A larger client would take processor time from the server that is measured.
 
 use anyhow::{Context, Result, bail};
 use std::borrow::Cow;
@@ -10,10 +10,10 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// The largest answer that is read.
+/// The largest answer that the client reads.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 
-/// A request, ready to be sent as often as wanted.
+/// A request, ready to be sent any number of times.
 #[derive(Debug)]
 pub(super) struct Prepared {
     bytes: Vec<u8>,
@@ -67,10 +67,10 @@ fn key(chance: u64, number: u64) -> String {
     format!("{high:08x}-{low:04x}-4000-8000-{:012x}", number & 0xffff_ffff_ffff)
 }
 
-/// A connection that is kept.
+/// A kept connection.
 pub(super) struct Client {
     stream: TcpStream,
-    /// What was read of the answer.
+    /// The bytes of the answer read so far.
     read: Vec<u8>,
 }
 
@@ -81,7 +81,7 @@ impl Client {
         Ok(Self { stream, read: Vec::with_capacity(4096) })
     }
 
-    /// Sends a request, and gives the body of its answer, which must be a success.
+    /// Sends a request, and returns the body of its answer, which must be a success.
     pub(super) async fn ask(&mut self, request: &Prepared) -> Result<&str> {
         self.stream.write_all(&request.next()).await.context("a request cannot be sent")?;
         self.read.clear();
@@ -101,7 +101,7 @@ impl Client {
     }
 }
 
-/// Where the parts of an answer are that is there as a whole.
+/// Where the parts of a complete answer are.
 #[derive(Debug, PartialEq)]
 struct Whole {
     status: u16,
@@ -109,7 +109,7 @@ struct Whole {
 }
 
 impl Whole {
-    /// `None`: there is more to come.
+    /// `None`: the answer is not complete yet.
     fn of(read: &[u8]) -> Result<Option<Self>> {
         let Some(head_bytes) = read.windows(4).position(|end| end == b"\r\n\r\n") else {
             return Self::bounded(read.len()).map(|()| None);

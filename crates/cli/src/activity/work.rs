@@ -1,7 +1,7 @@
 //! A worker: it takes tasks, runs a command for each, and answers.
 //!
-//! A task that was taken is answered, whatever becomes of the server meanwhile: the answer is offered again until it is
-//! taken or refused, and the same answer twice is one.
+//! A taken task is always answered, whatever happens to the server meanwhile: the answer is repeated until it is
+//! accepted or refused, and the same answer twice counts once.
 
 use crate::arguments::WorkArguments;
 use crate::data::{Data, Whom};
@@ -25,17 +25,17 @@ use std::time::{Duration, Instant};
 
 /// The exit code of a program that was interrupted twice.
 const INTERRUPTED: i32 = 130;
-/// The pause before a server that is away is asked again.
+/// The pause before a lost server is asked again.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How often an answer is offered to a server that is away.
+/// How often an answer is sent to a lost server.
 const OFFERS_MAX: u32 = 600;
 
-/// What came of a task.
+/// The result of a task.
 enum Verdict {
     Done(Payload),
     Failed {
         fault: Fault,
-        /// What that says of the deed.
+        /// Whether the effect was performed.
         certainty: Certainty,
     },
 }
@@ -52,15 +52,15 @@ impl Verdict {
     }
 }
 
-/// What all its threads share.
+/// The state that all threads share.
 struct Worker {
     whom: Whom,
     arguments: Arguments,
-    /// No more tasks are taken.
+    /// Take no more tasks.
     stops: AtomicBool,
-    /// How many more may be taken.
+    /// How many more tasks may be taken.
     left: AtomicU64,
-    /// Held by whoever has a task, for reading; whoever ends the process waits for all.
+    /// Read-locked by a thread with a task; ending the process takes the write lock, and so waits for all.
     busy: std::sync::RwLock<()>,
     printing: Mutex<()>,
 }
@@ -73,7 +73,7 @@ struct Arguments {
     json: bool,
 }
 
-/// Works until a signal comes, or until it has done enough.
+/// Works until a signal comes, or until the limit of tasks is reached.
 pub(super) fn work(arguments: &WorkArguments) -> Result<ExitCode> {
     let whom = arguments.data.whom()?;
     if !Data::of(&whom)?.is_served() {
@@ -111,7 +111,7 @@ pub(super) fn work(arguments: &WorkArguments) -> Result<ExitCode> {
             .name(format!("worker-{number}"))
             .spawn(move || {
                 worker.take_tasks();
-                // The other side is gone only with the process.
+                // The receiver is gone only with the process.
                 let _ = over.send(Over::Enough);
             })
             .context("cannot start a thread")?;
@@ -122,19 +122,19 @@ pub(super) fn work(arguments: &WorkArguments) -> Result<ExitCode> {
             Over::Signal => break,
         }
     }
-    // Those who only wait for a task are left; those who have one are waited for.
+    // Threads that only wait for a task are left; threads that have one are waited for.
     drop(worker.busy.write().unwrap_or_else(PoisonError::into_inner));
     Ok(ExitCode::SUCCESS)
 }
 
 /// Why a worker ends.
 enum Over {
-    /// A thread has done its share.
+    /// A thread has reached its limit.
     Enough,
     Signal,
 }
 
-/// The first signal lets tasks under way end, the second does not.
+/// The first signal lets tasks under way finish, the second does not.
 fn listen(worker: Arc<Worker>, over: Sender<Over>) -> Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot listen for signals")?;
     thread::Builder::new()
@@ -168,7 +168,7 @@ impl Worker {
         }
     }
 
-    /// Takes tasks over one line to the server, for as long as it holds. One is reserved already.
+    /// Takes tasks over one connection to the server, while it lasts. One task is reserved already.
     fn take_some(&self) -> Result<()> {
         let mut data = self.reach()?;
         loop {
@@ -191,7 +191,7 @@ impl Worker {
         }
     }
 
-    /// Whether one more may be taken; it is counted before it is asked for, so that never too many are.
+    /// Whether one more task may be taken; it is counted before the request, so that never too many are taken.
     fn reserve(&self) -> bool {
         let counted = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         !self.stops.load(Ordering::SeqCst) && counted.is_ok()
@@ -216,7 +216,7 @@ impl Worker {
         self.tell(task, &verdict, taken, began.elapsed())
     }
 
-    /// Offers the answer until it is taken or refused; `false`: nobody waited for it.
+    /// Repeats the answer until it is accepted or refused; `false`: the task was no longer wanted.
     fn answer(&self, data: &mut Data, task: &Task, verdict: &Verdict) -> Result<bool> {
         let token = task.token.clone();
         let request = match verdict {
@@ -234,7 +234,7 @@ impl Worker {
                 Err(error) if is_final(&error) => return Ok(false),
                 Err(_) => thread::sleep(PAUSE),
             }
-            // Only through a server: without one, somebody else may be about to start one.
+            // Only through a server: without one, a new server may be about to start.
             match self.reach() {
                 Ok(line) => *data = line,
                 Err(_) => thread::sleep(PAUSE),
@@ -261,7 +261,7 @@ impl Worker {
     }
 }
 
-/// Whether asking again would change nothing.
+/// Whether a repeat would give the same answer.
 fn is_final(error: &anyhow::Error) -> bool {
     error.downcast_ref::<Refusal>().is_some_and(|refusal| match refusal.kind {
         RefusalKind::NotFound | RefusalKind::Conflict | RefusalKind::Invalid | RefusalKind::Broken => true,
@@ -269,9 +269,9 @@ fn is_final(error: &anyhow::Error) -> bool {
     })
 }
 
-/// Signs of life for one task, until this is dropped. A task that nobody waits for any more ends its command.
+/// Heartbeats for one task, until this is dropped. If the task is no longer wanted, its command is ended.
 struct Pulse {
-    /// Dropped, it ends the thread.
+    /// Dropping it ends the thread.
     _ends: Sender<()>,
 }
 
@@ -285,7 +285,7 @@ impl Pulse {
                 while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
                     let beat = Data::of(&whom)
                         .and_then(|mut data| data.ask(Request::Heartbeat { token: token.clone() }));
-                    // A server that is away may come back; a task that is gone does not.
+                    // A lost server may come back; a lost task does not.
                     if beat.is_err_and(|error| is_lost(&error)) && ended.try_recv().is_err() {
                         group.kill();
                         return;
@@ -297,7 +297,7 @@ impl Pulse {
     }
 }
 
-/// Whether nobody waits for the task. That no server is there to say so is something else.
+/// Whether the task is no longer wanted. A missing server is something else.
 fn is_lost(error: &anyhow::Error) -> bool {
     let gone = |refusal: &Refusal| match refusal.kind {
         RefusalKind::NotFound | RefusalKind::Conflict => true,

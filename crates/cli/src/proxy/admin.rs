@@ -1,4 +1,4 @@
-//! What an operator asks: is it alive, what are its numbers, and which outcomes are unknown.
+//! The endpoints for operators: health, metrics, and unknown outcomes.
 
 use super::{Numbers, problem};
 use axum::Router;
@@ -15,7 +15,7 @@ use serde_json::json;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// How many unknown outcomes are listed at once.
+/// How many unknown outcomes to list at once.
 const LISTED_MAX: u32 = 1000;
 
 #[derive(Clone)]
@@ -25,7 +25,7 @@ pub(crate) struct Desk {
     pub(crate) numbers: Arc<Numbers>,
 }
 
-/// The routes, for the listener of the operator.
+/// The routes of the operator's listener.
 pub(crate) fn router(desk: Desk) -> Router {
     Router::new()
         .route("/healthz", get(|| async { "alive\n" }))
@@ -37,7 +37,7 @@ pub(crate) fn router(desk: Desk) -> Router {
         .with_state(desk)
 }
 
-/// A page in a browser of this machine can send requests here, and may have given itself a name that leads here.
+/// Protects against browser pages: one on this machine can send requests here, even under a name that resolves to it.
 async fn no_pages(request: Request, next: Next) -> Response {
     let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let name = host.parse::<Uri>().ok().and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default();
@@ -78,7 +78,7 @@ async fn unknown(State(desk): State<Desk>) -> Response {
     ([(CONTENT_TYPE, "application/json")], body).into_response()
 }
 
-/// Somebody looked, and nothing was done: a retry under the same key is passed on.
+/// An operator says that nothing was done: a retry under the same key is passed on.
 async fn not_applied(State(desk): State<Desk>, Path(operation): Path<String>) -> Response {
     let Some(operation) = OperationId::parse(&operation) else {
         return problem(StatusCode::NOT_FOUND, "NOT_RESOLVED", "this is no operation");

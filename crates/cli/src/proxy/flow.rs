@@ -1,4 +1,4 @@
-//! Bodies on their way through: each silence is bounded, and where it matters the whole.
+//! Streamed bodies with time limits: for each silence, and if needed for the whole.
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -9,14 +9,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// A body whose sender may be silent for so long.
+/// A body with a limit for each silence.
 pub(crate) struct Flowing<B, Held> {
     body: B,
     silent_for_max: Duration,
-    /// When all of it must have come.
+    /// The deadline for the whole body.
     until: Option<Instant>,
     silence: Option<Pin<Box<Sleep>>>,
-    /// Let go of with the body.
+    /// Released with the body.
     _held: Held,
 }
 
@@ -25,7 +25,7 @@ impl<B, Held> Flowing<B, Held> {
         Self { body, silent_for_max, until: None, silence: None, _held: held }
     }
 
-    /// All of it must have come within this time.
+    /// Sets a time limit for the whole body.
     pub(crate) fn within(self, whole: Duration) -> Self {
         Self { until: Some(Instant::now() + whole), ..self }
     }
@@ -72,7 +72,7 @@ mod tests {
     use http_body_util::BodyExt;
     use std::convert::Infallible;
 
-    /// A body that sends a piece each so often, for ever.
+    /// A body that sends a piece at this interval, without end.
     struct Drip(Duration, Pin<Box<Sleep>>);
 
     impl Body for Drip {

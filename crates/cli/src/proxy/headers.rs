@@ -1,7 +1,7 @@
-//! Which header lines pass, and which the proxy adds.
+//! Which headers the proxy passes on, and which it adds.
 //!
-//! What belongs to one connection stays on it (RFC 9110, 7.6.1). What the client says about where it comes from is
-//! replaced, because anybody can write it, unless a proxy in front is trusted to have done so.
+//! Headers of one connection stay on it (RFC 9110, 7.6.1). The client's own `Forwarded` headers are replaced, because
+//! anybody can write them, unless a trusted proxy in front has written them.
 
 use clap::ValueEnum;
 use http::header::{
@@ -12,7 +12,7 @@ use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::net::IpAddr;
 
-/// What becomes of `Forwarded` and `X-Forwarded-…`.
+/// How to treat `Forwarded` and `X-Forwarded-…`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Forwarded {
     /// What the client sent is dropped, and the proxy says who the client is.
@@ -30,11 +30,11 @@ const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const BY: &str = "1.1 perdura";
 
-/// Takes away what belongs to the connection, and what its `Connection` lines name.
+/// Removes the headers of the connection, and those that its `Connection` lines name.
 fn leave_connection(headers: &mut HeaderMap) {
     let lines = headers.get_all(CONNECTION).iter().filter_map(|line| line.to_str().ok());
     let named = lines.flat_map(|line| line.split(',')).filter_map(|name| name.trim().parse().ok());
-    // Naming one of these would take something away that the receiver counts on, and nobody means that.
+    // A `Connection` line must not remove a header that the receiver needs.
     let is_end_to_end = |name: &HeaderName| *name == HOST || name.as_str() == "idempotency-key";
     let named: Vec<HeaderName> = named.filter(|name| !is_end_to_end(name)).collect();
     let always = [CONNECTION, KEEP_ALIVE, PROXY_CONNECTION, TE, TRANSFER_ENCODING, UPGRADE];
@@ -43,7 +43,7 @@ fn leave_connection(headers: &mut HeaderMap) {
     }
 }
 
-/// Whether a head asks for a WebSocket, or grants one.
+/// Whether a head requests or accepts a WebSocket.
 pub(crate) fn is_websocket(headers: &HeaderMap) -> bool {
     let has = |name: HeaderName, token: &str| {
         let lines = headers.get_all(name).iter().filter_map(|line| line.to_str().ok());
@@ -52,14 +52,14 @@ pub(crate) fn is_websocket(headers: &HeaderMap) -> bool {
     has(CONNECTION, "upgrade") && has(UPGRADE, "websocket")
 }
 
-/// What is told of the client.
+/// The data about the client.
 pub(crate) struct From {
     pub(crate) address: IpAddr,
     pub(crate) forwarded: Forwarded,
     pub(crate) keeps_host: bool,
 }
 
-/// The headers of a request as they go on.
+/// Prepares the headers of a request for the upstream.
 pub(crate) fn onward(headers: &mut HeaderMap, from: &From) {
     leave_connection(headers);
     for name in [EXPECT, PROXY_AUTHORIZATION] {
@@ -94,17 +94,17 @@ pub(crate) fn onward(headers: &mut HeaderMap, from: &From) {
     }
 }
 
-/// Nothing in it could end the quotes that it is put into, or be taken for a path or a name before an `@`.
+/// Whether it has no character that ends quotes, or that could start a path or end user information.
 fn is_plain_host(host: &str) -> bool {
     host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte))
 }
 
-/// Whether it names a host.
+/// Whether it is a valid host.
 pub(crate) fn is_host(value: &HeaderValue) -> bool {
     value.to_str().is_ok_and(|host| is_plain_host(host) && host.parse::<Authority>().is_ok())
 }
 
-/// The headers of an answer as they go back.
+/// Prepares the headers of an answer for the client.
 pub(crate) fn back(headers: &mut HeaderMap) {
     // Where both lengths stand, the body was read by the chunks, and the other one is not its length.
     if headers.contains_key(TRANSFER_ENCODING) {
@@ -115,7 +115,7 @@ pub(crate) fn back(headers: &mut HeaderMap) {
     append(headers, &VIA, BY);
 }
 
-/// Adds to the list that a header is. Lines that are no text are lines of their own.
+/// Appends to a list header. Lines that are not text stay lines of their own.
 fn append(headers: &mut HeaderMap, name: &HeaderName, value: &str) {
     let lines: Vec<&str> = headers.get_all(name).iter().filter_map(|line| line.to_str().ok()).collect();
     let all = lines.into_iter().chain([value]).collect::<Vec<_>>().join(", ");

@@ -1,20 +1,19 @@
-//! Which requests are under the rule: a table of methods and paths, in the order in which it was written.
+//! Which requests are protected: an ordered table of methods and paths.
 //!
-//! What a receiver takes for one path can be written in many ways. So paths are compared decoded, and one that could
-//! mean another path to somebody else (`/health/../payments`, `//`, an encoded slash) fits no line of the table: it is
-//! held to the rule.
+//! One path can be written in many ways. So paths are compared decoded, and a path that a receiver could take for
+//! another (`/health/../payments`, `//`, an encoded slash) matches no line of the table: it needs a key.
 
 use http::Method;
 use std::str::FromStr;
 
-/// What is asked of a request.
+/// The rule for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Demand {
-    /// It has a key, or is refused.
+    /// It needs a key, or is refused.
     Required,
-    /// With a key it is under the rule; without one it passes.
+    /// With a key it is protected; without one it passes.
     Optional,
-    /// It passes.
+    /// It passes unprotected.
     Exempt,
 }
 
@@ -23,7 +22,7 @@ pub(crate) enum Demand {
 pub(crate) struct Rule {
     methods: Vec<Method>,
     segments: Vec<Segment>,
-    /// The path may go on after its segments.
+    /// The path may have more segments.
     goes_on: bool,
     demand: Demand,
 }
@@ -34,7 +33,7 @@ enum Segment {
     Any,
 }
 
-/// The methods that `*` stands for.
+/// The methods that `*` matches.
 const CHANGING: [Method; 4] = [Method::POST, Method::PATCH, Method::PUT, Method::DELETE];
 
 impl FromStr for Rule {
@@ -96,7 +95,7 @@ impl Rule {
             Segment::Exactly(wanted) => wanted == text,
             Segment::Any => !text.is_empty(),
         };
-        // Many programs take a path with a slash at its end for the same: what needs a key needs it there too.
+        // Many programs treat a path with a slash at its end as the same: so it needs a key too.
         let path = match path {
             [path @ .., last] if self.demand == Demand::Required && !self.goes_on && last.is_empty() => path,
             path => path,
@@ -107,12 +106,12 @@ impl Rule {
     }
 }
 
-/// The table. The first line that fits counts; without one, POST and PATCH need a key.
+/// The table. The first line that matches counts; without one, POST and PATCH need a key.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rules(pub(crate) Vec<Rule>);
 
 impl Rules {
-    /// What is asked of a request.
+    /// The rule for a request.
     pub(crate) fn demand(&self, method: &Method, path: &str) -> Demand {
         if method.is_safe() {
             return Demand::Exempt;
@@ -132,13 +131,13 @@ impl Rules {
         }
     }
 
-    /// The methods that can be under the rule.
+    /// The methods that can be protected.
     pub(crate) fn methods(&self) -> impl Iterator<Item = Method> {
         self.0.iter().flat_map(|rule| rule.methods.clone()).chain([Method::POST, Method::PATCH])
     }
 }
 
-/// The decoded segments of a path. `None`: somebody could take it for another path.
+/// The decoded segments of a path. `None`: a receiver could take it for another path.
 fn segments(path: &str) -> Option<Vec<String>> {
     if path.is_empty() {
         return Some(Vec::new());
@@ -149,7 +148,7 @@ fn segments(path: &str) -> Option<Vec<String>> {
         let decoded = decoded(text)?;
         let is_last = left.peek().is_none();
         let is_odd = matches!(&*decoded, "." | "..") || (decoded.is_empty() && !is_last);
-        // A receiver may cut a segment off at a semicolon, or at a character that nobody sees.
+        // A receiver may cut a segment off at a semicolon, or at an invisible character.
         let hides = |character: char| matches!(character, '/' | '\\' | '%' | ';') || character.is_control();
         if is_odd || decoded.contains(hides) {
             return None;

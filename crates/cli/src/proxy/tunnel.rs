@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 const PIECE_BYTES: usize = 16 << 10;
 
-/// Carries bytes between the two sides, each of which is there once its answer was read or written.
+/// Copies bytes between the two sides, each of which becomes available once its answer was read or written.
 pub(crate) async fn tunnel(client: OnUpgrade, upstream: OnUpgrade, silent_for_max: Duration) {
     let (Ok(client), Ok(upstream)) = tokio::join!(client, upstream) else { return };
     let (from_client, to_client) = split(TokioIo::new(client));

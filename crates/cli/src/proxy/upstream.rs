@@ -1,7 +1,7 @@
-//! The program behind the proxy: a request is passed on, and what came of it is told as it is known.
+//! The program behind the proxy: passes a request on, and returns its outcome.
 //!
-//! A connection that was never made is certainly not a deed: the same key may be used again. After that only an answer
-//! tells what was done.
+//! Without a connection, certainly nothing was done: the same key may be used again. After that only an answer shows
+//! what was done.
 
 use super::flow::Flowing;
 use super::headers::{self, From};
@@ -30,14 +30,14 @@ use std::task::{Context, Poll};
 use tower::Service;
 use url::{Position, Url};
 
-/// The client that sent a request, and its place among the connections.
+/// The client of a request, and its place among the connections.
 #[derive(Clone)]
 pub(crate) struct Peer {
     pub(crate) address: IpAddr,
     pub(crate) place: Arc<Taken>,
 }
 
-/// The program that requests are passed on to.
+/// The upstream program.
 #[derive(Clone)]
 pub(crate) struct Upstream(Arc<Inner>);
 
@@ -122,7 +122,7 @@ impl Upstream {
         }
     }
 
-    /// The request as it goes on; `None` where its target is no path.
+    /// The request for the upstream; `None` if its target is not a path.
     fn onward(
         &self,
         request: Request,
@@ -142,7 +142,7 @@ impl Upstream {
             headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
         }
         if is_guarded {
-            // It was read as a whole, so that its length is known; the library leaves out a length of nothing.
+            // It was read completely, so its length is known; the library omits a length of zero.
             headers.remove(CONTENT_LENGTH);
             if body.is_end_stream() {
                 headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
@@ -161,7 +161,7 @@ impl Upstream {
         peer: Peer,
     ) -> Response {
         let (upstream_side, idle) = (hyper::upgrade::on(&mut answer), self.0.timeouts.idle);
-        // A connection that became a WebSocket is not between two requests.
+        // A connection that became a WebSocket is not idle between two requests.
         let answering = peer.place.seat.progress.begin();
         tokio::spawn(async move {
             let (_place, _answering) = (peer.place, answering);
@@ -174,7 +174,7 @@ impl Upstream {
         answer
     }
 
-    /// Nothing was sent, so that the same key may be used again.
+    /// Nothing was sent, so the same key may be used again.
     fn not_sent(&self, error: &CallError) -> Response {
         self.0.numbers.not_reached.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(%error, "the upstream was not reached");
@@ -184,7 +184,7 @@ impl Upstream {
         NotApplied(told).into_response()
     }
 
-    /// The request left, and no answer came.
+    /// The request was sent, and no answer came.
     fn unknown(&self, is_guarded: bool, status: StatusCode, why: &str) -> Response {
         self.0.numbers.lost.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(why, "the upstream did not answer");

@@ -1,4 +1,4 @@
-//! What the server refuses, in its own words, with what to do about it.
+//! The server's refusals, in its own words, with a remedy.
 
 use perdura_server::{Refusal, RefusalKind};
 
@@ -6,7 +6,7 @@ const SIGNING: &str = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_
                        knows, name its region with --region, and see that this machine's clock is right";
 const BUSY: &str = "ask again in a moment";
 
-/// Codes that are refused for one reason, what can be done about it, and the remedy.
+/// Codes by the kind of refusal, with the remedy.
 const TABLE: &[(&[&str], RefusalKind, Option<&str>)] = &[
     (&["ExecutionDoesNotExist"], RefusalKind::NotFound, Some("`perdura ps --endpoint URL` lists them")),
     (
@@ -73,7 +73,7 @@ const TABLE: &[(&[&str], RefusalKind, Option<&str>)] = &[
     ),
 ];
 
-/// What a code and a message are to whoever asked. A code that is not known here is still told.
+/// The refusal for a code and a message. An unknown code is passed on.
 pub(super) fn refusal(code: &str, message: &str) -> Refusal {
     let known = TABLE.iter().find(|(codes, ..)| codes.contains(&code));
     let (kind, remedy) = known.map_or((RefusalKind::Invalid, None), |(_, kind, remedy)| (*kind, *remedy));

@@ -1,20 +1,20 @@
-//! The events of an execution, page by page, and on from any event.
+//! The events of an execution, page by page, and from any event on.
 //!
-//! The API goes on with a token, and gives none at the end of what has happened so far. Whoever comes back for what
-//! followed reads from the newest event backwards until it meets what it knows, so that watching a long execution
-//! does not read it again and again.
+//! The API continues with a token, and gives none at the end of the current events. To continue later, this module
+//! reads from the newest event backwards until a known one, so that watching a long execution does not read it again
+//! and again.
 
 use super::{Api, Remote, fields, read};
 use anyhow::Result;
 use perdura_asl::json::{Map, Payload, Value};
 use perdura_server::control::Page;
 
-/// How many events are asked for at once: the most that the API gives.
+/// The page size: the API's maximum.
 const PAGE_MAX: i64 = 1_000;
-/// The same for what is new, of which there is mostly little.
+/// The page size for new events, which are usually few.
 const NEWS_MAX: i64 = 100;
 
-/// Where a page ended: the token that goes on with this event.
+/// The end of a page: the token that continues with this event.
 pub(super) struct Bookmark {
     execution: String,
     from: u64,
@@ -22,7 +22,7 @@ pub(super) struct Bookmark {
 }
 
 impl<A: Api> Remote<A> {
-    /// Events from this one on, 1 being the first. There is more where the page says with which.
+    /// Events from this one on, counted from 1. The page says where the next one begins.
     pub(super) fn history(&mut self, which: &str, from: u64) -> Result<Page<Payload, u64>> {
         let arn = self.find(which)?;
         let token = self.bookmark.take().filter(|mark| mark.execution == arn && mark.from == from);
@@ -41,7 +41,7 @@ impl<A: Api> Remote<A> {
         Ok(Page { items, next })
     }
 
-    /// What has happened since, read from its end.
+    /// Newer events, read from the end.
     fn since(&mut self, arn: &str, from: u64) -> Result<Vec<Value>> {
         let (mut newest, mut token) = (Vec::new(), None);
         loop {
@@ -75,7 +75,7 @@ impl<A: Api> Remote<A> {
     }
 }
 
-/// The event with its time as our own API writes times.
+/// The event with its time in the form of our own API.
 fn with_its_time(event: &Value) -> Result<Value> {
     let at = read::instant(event, "timestamp")?;
     let mut event = event.as_object().cloned().unwrap_or_else(Map::new);

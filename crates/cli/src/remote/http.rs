@@ -1,7 +1,7 @@
-//! Calls over HTTP: AWS JSON 1.0 to one address, signed where there are keys.
+//! Calls over HTTP: AWS JSON 1.0 to one address, signed if there are keys.
 //!
-//! A server that is busy is asked again a few times, and so is one whose answer was lost: every call of
-//! [`super::Remote`] may be repeated, as starts have a name and redrives a token.
+//! A busy server is asked again a few times, and so is one whose answer was lost: every call of [`super::Remote`] may
+//! be repeated, as starts have a name and redrives a token.
 
 use super::{Api, fault, read, strange};
 use crate::unique;
@@ -18,19 +18,19 @@ use std::thread;
 use std::time::Duration;
 use url::{Position, Url};
 
-/// The name under which requests are signed.
+/// The service name in signatures.
 const SERVICE: &str = "states";
-/// How long one call may take.
+/// The time limit of one call.
 const CALL_FOR_MAX: Duration = Duration::from_secs(30);
-/// A page of a thousand events with large payloads.
+/// Enough for a page of a thousand events with large payloads.
 const ANSWER_BYTES_MAX: usize = 512 * 1024 * 1024;
-/// How often a busy server is asked, and how long it is left alone after the first time; then twice as long.
+/// How often a busy server is asked, and the first pause; each next pause is twice as long.
 const TRIES_MAX: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(250);
-/// The region where nobody names one.
+/// The default region.
 const REGION: &str = "us-east-1";
 
-/// Where a server is, and who asks.
+/// The address of a server, and the credentials.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
     pub(crate) url: Url,
@@ -40,7 +40,8 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Of this address, with what the environment says about region and keys. AWS's own addresses name their region.
+    /// An endpoint with this address, and region and keys from the environment. AWS's own addresses contain their
+    /// region.
     pub(crate) fn new(
         url: Url,
         region: Option<&str>,
@@ -73,7 +74,7 @@ fn region_of(url: &Url) -> Option<&str> {
     matches!(domain, "amazonaws.com" | "amazonaws.com.cn").then_some(region)
 }
 
-/// A server that is called.
+/// A connected server.
 pub(crate) struct Http {
     endpoint: Endpoint,
     client: Client,
@@ -81,10 +82,10 @@ pub(crate) struct Http {
     clock: RealClock,
 }
 
-/// What came of one try.
+/// The result of one try.
 enum Tried {
     Answered(Value),
-    /// Asking again may help.
+    /// A retry may help.
     Busy(anyhow::Error),
 }
 
@@ -168,7 +169,7 @@ impl Api for Http {
     }
 
     fn unique(&mut self) -> Result<String> {
-        // As Step Functions names what nobody named.
+        // A UUID, as Step Functions uses for unnamed executions.
         Ok(unique::uuid()?.to_string())
     }
 
@@ -177,7 +178,7 @@ impl Api for Http {
     }
 }
 
-/// An answer, a refusal, or something that is neither.
+/// An answer, a refusal, or neither.
 fn judge(answer: &Incoming) -> Result<Tried> {
     let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let text = std::str::from_utf8(&answer.body).unwrap_or_default();
@@ -197,7 +198,7 @@ fn judge(answer: &Incoming) -> Result<Tried> {
     };
     let is_busy =
         matches!(error.downcast_ref::<Refusal>(), Some(Refusal { kind: RefusalKind::Unavailable, .. }));
-    // A 500 without a code is a server that does not know what it was asked.
+    // A 500 without a code means that the server did not understand the request.
     let is_away = status.is_server_error() && status != StatusCode::INTERNAL_SERVER_ERROR;
     if is_busy || is_away { Ok(Tried::Busy(error)) } else { Err(error) }
 }

@@ -1,7 +1,7 @@
-//! Executions, the newest first, though the API lists those of one machine only.
+//! Executions, the newest first, although the API lists only those of one machine.
 //!
-//! Each machine's list is read page by page, and the newest of their heads is taken, until there are enough. So no page
-//! is read of which nothing is shown, but for the first of each machine.
+//! Each machine's list is read page by page, and the newest entry of all is taken, until there are enough. So a page is
+//! only read if its entries are shown, except for the first page of each machine.
 
 use super::{Api, Remote, read};
 use anyhow::Result;
@@ -10,7 +10,7 @@ use perdura_engine::Status;
 use perdura_server::control::Listed;
 use std::collections::VecDeque;
 
-/// The most that the API gives at once.
+/// The API's largest page.
 const PAGE_MAX: usize = 1_000;
 
 /// The list of one machine, as far as it was read.
@@ -39,7 +39,7 @@ impl<A: Api> Remote<A> {
         } else {
             let mut machines = self.machines()?;
             while let Some(machine) = machines.next(&mut self.api)? {
-                // Express ones are told by logs alone.
+                // Express executions are only in logs.
                 if !machine.is_express {
                     readings.push(Reading::of(machine.arn));
                 }
@@ -66,7 +66,7 @@ impl Reading {
         Self { machine, ahead: VecDeque::new(), goes_on: GoesOn::FromTheStart }
     }
 
-    /// Reads on until there is a row or the list is at its end.
+    /// Reads on until there is a row or the list ends.
     fn fill(&mut self, api: &mut impl Api, status: Option<Status>, most: usize) -> Result<()> {
         while self.ahead.is_empty() {
             let token = match &self.goes_on {

@@ -1,4 +1,4 @@
-//! Machines: listed, found by name, and deployed.
+//! Machines: list, find by name, and deploy.
 
 use super::{Api, Remote, fields, is_not_found, read};
 use anyhow::Result;
@@ -10,7 +10,7 @@ use perdura_server::control::{Deployed, Doubt};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// How many names a complaint gives.
+/// How many names an error message shows.
 const NAMES_SHOWN: usize = 10;
 
 /// A machine in the list.
@@ -54,7 +54,7 @@ impl<A: Api> Remote<A> {
         page(&mut self.api, None)
     }
 
-    /// The ARN of the machine that is meant.
+    /// The ARN of a machine.
     pub(super) fn machine_arn(&mut self, which: &str) -> Result<String> {
         if which.starts_with("arn:") {
             return Ok(which.to_owned());
@@ -63,7 +63,7 @@ impl<A: Api> Remote<A> {
         found.map(|machine| machine.arn).ok_or_else(|| no_such(which, &known).into())
     }
 
-    /// The machine of this name, and the first names that there are.
+    /// The machine with this name, and the first existing names.
     fn named(&mut self, which: &str) -> Result<(Option<Machine>, Vec<Arc<str>>)> {
         let (mut machines, mut known) = (self.machines()?, Vec::new());
         while let Some(machine) = machines.next(&mut self.api)? {
@@ -77,7 +77,7 @@ impl<A: Api> Remote<A> {
         Ok((None, known))
     }
 
-    /// Makes a machine, or gives one that is there another definition; the same one again changes nothing.
+    /// Creates a machine, or updates its definition; the same definition changes nothing.
     pub(super) fn deploy(
         &mut self,
         name: &str,
@@ -115,7 +115,7 @@ impl<A: Api> Remote<A> {
         })
     }
 
-    /// A machine that is there; one that was deleted meanwhile is not.
+    /// The description of a machine; `None` if it was deleted meanwhile.
     fn described(&mut self, arn: &str) -> Result<Option<Value>> {
         match self.api.call("DescribeStateMachine", fields([("stateMachineArn", Some(arn.to_owned()))])) {
             Ok(described) => Ok(Some(described)),
@@ -131,7 +131,7 @@ impl<A: Api> Remote<A> {
         definition: &str,
         role: Option<String>,
     ) -> Result<(Arc<str>, perdura_engine::Timestamp)> {
-        // A role is required. perdura takes any; AWS refuses this one, and the remedy names --role.
+        // A role is required. perdura accepts any; AWS refuses this one, and the remedy names --role.
         let role = role.map_or_else(|| self.arns().map(|arns| usual_role(&arns)), Ok)?;
         let body = [
             ("name", Some(name.to_owned())),
@@ -163,15 +163,15 @@ impl<A: Api> Remote<A> {
         Ok((arn, read::instant(&changed, "updateDate")?))
     }
 
-    /// What the server doubts about a definition that it took; `None` where it does not say.
+    /// The server's warnings about an accepted definition; `None` if it does not report them.
     fn doubts(&mut self, kind: MachineType, definition: &str) -> Option<Vec<Doubt>> {
         let body = [
             ("definition", Some(definition.to_owned())),
             ("type", Some(kind_name(kind).to_owned())),
             ("severity", Some("WARNING".to_owned())),
         ];
-        // The machine is deployed, whatever comes of this: other servers do not know the question, and whoever may
-        // deploy need not be allowed to ask it.
+        // The machine is deployed in any case: other servers may not have this action, and a user who may deploy may
+        // lack the permission for it.
         let answer = self.api.call("ValidateStateMachineDefinition", fields(body)).ok()?;
         let found = answer.get("diagnostics").and_then(Value::as_array).unwrap_or_default();
         let member = |diagnostic: &Value, name: &str| {

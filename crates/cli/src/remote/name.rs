@@ -1,8 +1,8 @@
-//! The ARNs of machines and executions: what is meant, taken apart and made.
+//! The ARNs of machines and executions: parsing and building.
 
 use perdura_engine::Arns;
 
-/// How an execution was named.
+/// The form of an execution's name.
 #[derive(Debug, PartialEq)]
 pub(super) enum Meant<'a> {
     Arn(&'a str),
@@ -22,7 +22,7 @@ pub(super) fn meant(which: &str) -> Meant<'_> {
 /// The machine's name in its ARN, or in that of one of its executions.
 pub(super) fn machine(arn: &str) -> &str {
     let whole = arn.split(':').nth(6).unwrap_or(arn);
-    // A child of a Map Run names the Map's label behind it.
+    // A child of a Map Run has the Map's label after the machine.
     whole.split_once('/').map_or(whole, |(machine, _)| machine)
 }
 
@@ -32,7 +32,7 @@ pub(super) fn execution(machine_arn: &str, name: &str) -> String {
     format!("{of}:{name}")
 }
 
-/// Whose an ARN is.
+/// The partition, region and account of an ARN.
 pub(super) fn arns(arn: &str) -> Option<Arns> {
     match arn.split(':').collect::<Vec<_>>()[..] {
         ["arn", partition, "states", region, account, _, _, ..] => {

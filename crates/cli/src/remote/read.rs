@@ -1,4 +1,4 @@
-//! The members of the API's answers, as the shapes that commands know.
+//! Converts the API's answers to the shapes of commands.
 
 use super::{name, strange};
 use anyhow::{Context, Result};
@@ -12,22 +12,22 @@ use std::sync::Arc;
 const STATUSES: [Status; 5] =
     [Status::Running, Status::Succeeded, Status::Failed, Status::Aborted, Status::TimedOut];
 
-/// A text that is always there.
+/// A required text.
 pub(super) fn text(answer: &Value, name: &str) -> Result<Arc<str>> {
     maybe_text(answer, name).with_context(|| strange(&format!("{name} is missing")))
 }
 
-/// A text that may be there.
+/// An optional text.
 pub(super) fn maybe_text(answer: &Value, name: &str) -> Option<Arc<str>> {
     answer.get(name).and_then(Value::as_str).map(Arc::from)
 }
 
-/// An instant that is always there.
+/// A required instant.
 pub(super) fn instant(answer: &Value, name: &str) -> Result<Timestamp> {
     maybe_instant(answer, name)?.with_context(|| strange(&format!("{name} is missing")))
 }
 
-/// Seconds since 1970 as AWS has them, or a text as others write it.
+/// Seconds since 1970 as on AWS, or a text as on other servers.
 pub(super) fn maybe_instant(answer: &Value, name: &str) -> Result<Option<Timestamp>> {
     let Some(written) = answer.get(name).filter(|written| !written.is_null()) else { return Ok(None) };
     let seconds = written.as_f64().map(|seconds| (seconds * 1000.0).round() as i64);
@@ -35,7 +35,7 @@ pub(super) fn maybe_instant(answer: &Value, name: &str) -> Result<Option<Timesta
     ms.map(|ms| Some(Timestamp(ms))).with_context(|| strange(&format!("{name} is {written}")))
 }
 
-/// How an execution stands. One that waits to be redriven with its Map Run has not ended.
+/// The status of an execution. One that waits to be redriven with its Map Run has not ended.
 pub(super) fn status(answer: &Value) -> Result<Status> {
     let written = text(answer, "status")?;
     if &*written == "PENDING_REDRIVE" {
@@ -45,11 +45,11 @@ pub(super) fn status(answer: &Value) -> Result<Status> {
     known.with_context(|| strange(&format!("the status is {written:?}")))
 }
 
-/// What kind of machine it is.
+/// The type of a machine.
 pub(super) fn kind(answer: &Value) -> MachineType {
     match answer.get("type").and_then(Value::as_str) {
         Some("EXPRESS") => MachineType::Express,
-        // Answers from before there were two have none.
+        // Answers of old servers have no type.
         Some(_) | None => MachineType::Standard,
     }
 }
@@ -71,7 +71,7 @@ pub(super) fn listed(row: &Value) -> Result<Listed> {
     })
 }
 
-/// What `DescribeExecution` says.
+/// The answer of `DescribeExecution`.
 pub(super) fn shown(answer: &Value) -> Result<Shown> {
     let arn = text(answer, "executionArn")?;
     let document = |name: &str| -> Result<Option<Payload>> {
@@ -90,7 +90,7 @@ pub(super) fn shown(answer: &Value) -> Result<Shown> {
         root_key: None,
         turns: None,
         events: None,
-        // It is kept back from whoever may not decrypt it.
+        // It is withheld from callers without the right to decrypt it.
         input: document("input")?.unwrap_or_else(|| Value::Null.into()),
         output: document("output")?,
         fault: Fault { error, cause },
@@ -108,7 +108,7 @@ fn redrives(answer: &Value) -> u32 {
     count.and_then(|count| u32::try_from(count).ok()).unwrap_or(0)
 }
 
-/// The items of a list, and the token of what follows.
+/// The items of a list, and the token of the next page.
 pub(super) fn page<'a>(answer: &'a Value, items: &str) -> Result<(&'a [Value], Option<String>)> {
     let listed = answer.get(items).and_then(Value::as_array);
     let next = maybe_text(answer, "nextToken").filter(|token| !token.is_empty());

@@ -1,4 +1,4 @@
-//! The adapter, against answers that are written down.
+//! The adapter, with recorded answers.
 
 use super::*;
 use perdura_asl::json::{Payload, parse};
@@ -10,7 +10,7 @@ const ORDER: &str = "arn:aws:states:eu-west-1:111122223333:stateMachine:order";
 const SHIP: &str = "arn:aws:states:eu-west-1:111122223333:stateMachine:ship";
 const A1: &str = "arn:aws:states:eu-west-1:111122223333:execution:order:A-1";
 
-/// Calls that are expected, in their order, each with its answer: JSON, or a code that refuses it.
+/// The expected calls, in order, each with its answer: JSON, or a code that refuses it.
 struct Script(VecDeque<(String, Result<Value, &'static str>)>);
 
 impl Api for Script {
@@ -39,7 +39,7 @@ fn script(calls: &[(&str, &str, &'static str)]) -> Remote<Script> {
     Remote::new(Script(calls.collect()))
 }
 
-/// Asks, and sees that every call was made.
+/// Sends a request, and checks that every call was made.
 #[track_caller]
 fn ask(calls: &[(&str, &str, &'static str)], request: Request) -> Result<Answer, String> {
     let mut remote = script(calls);

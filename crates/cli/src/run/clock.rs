@@ -1,15 +1,15 @@
-//! The time of a run: that of the machine, or one that is moved on instead of waiting.
+//! The clock of a run: the machine's, or one that skips waits.
 
 use perdura_engine::{Moment, Timestamp, Wake};
 use perdura_runtime::RealClock;
 
-/// Both clocks of the machine, which may be moved on together.
+/// Both clocks of the machine, which can be moved forward together.
 #[derive(Debug)]
 pub(super) struct Clock {
     real: RealClock,
-    /// Waiting is replaced by [`Clock::skip_to`].
+    /// [`Clock::skip_to`] replaces waiting.
     skips: bool,
-    /// How far ahead of the machine it began.
+    /// How far it began ahead of the machine's clock.
     ahead_ms: i64,
     skipped_ms: i64,
 }
@@ -23,12 +23,12 @@ impl Clock {
         self.skips
     }
 
-    /// From now on it is waited.
+    /// From now on, really wait.
     pub(super) fn stop_skipping(&mut self) {
         self.skips = false;
     }
 
-    /// Where time was skipped before, a clock that skips goes on from there: what was recorded last stays in the past.
+    /// If an earlier run skipped time, continue from its newest time, so that recorded times stay in the past.
     pub(super) fn begin_after(&mut self, newest: Option<Timestamp>) {
         if self.skips {
             self.ahead_ms += self.until(Wake { steady: newest, wall: None }).unwrap_or(0);
@@ -46,7 +46,7 @@ impl Clock {
         self.skipped_ms
     }
 
-    /// How many milliseconds until one of the clocks comes to its time; 0 if it has. `None`: neither has one.
+    /// Milliseconds until one of the clocks reaches its time; 0 if it has. `None`: there is no time.
     pub(super) fn until(&self, wake: Wake) -> Option<i64> {
         let moment = self.moment();
         let steady = wake.steady.map(|at| at.0.saturating_sub(moment.steady.0));
@@ -54,7 +54,7 @@ impl Clock {
         Some(steady.into_iter().chain(wall).min()?.max(0))
     }
 
-    /// Moves on to the first of these times; never back. Whether there is one.
+    /// Moves to the first of these times, never back; returns whether there is one.
     pub(super) fn skip_to(&mut self, wake: Wake) -> bool {
         let ahead = self.until(wake);
         self.skipped_ms = self.skipped_ms.saturating_add(ahead.unwrap_or(0));

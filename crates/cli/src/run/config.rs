@@ -1,4 +1,4 @@
-//! `perdura.toml`: what is called and how. What else it says are settings; see [`crate::settings`].
+//! `perdura.toml`: the configuration of calls. For its other settings see [`crate::settings`].
 
 use crate::arguments::CallArguments;
 use crate::document;
@@ -22,17 +22,17 @@ use url::Url;
 const FILE: &str = "perdura.toml";
 const BYTES_MAX: usize = 1024 * 1024;
 
-/// What is called and how.
+/// The configuration of calls.
 #[derive(Debug, Default)]
 pub(crate) struct Config {
-    /// The file, where there is one.
+    /// The file, if there is one.
     pub(crate) file: Option<PathBuf>,
     pub(crate) settings: Settings,
     /// `[kms]`: keys that machines may name.
     pub(crate) keys: Keys,
 }
 
-/// What else stands in the file is held to its names by [`crate::settings`].
+/// [`crate::settings`] checks the other names in the file.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Written {
@@ -47,12 +47,12 @@ struct Written {
 }
 
 impl Config {
-    /// Of a command with these flags. The file may stand beside the definition.
+    /// The configuration of a command with these flags. The file may be beside the definition.
     pub(crate) fn find(arguments: &CallArguments, definition: &Path) -> Result<Self> {
         Self::of(&settings::Settings::load(arguments.flags(), Some(definition))?)
     }
 
-    /// Reads the file of these settings, where there is one.
+    /// Reads the file of these settings, if there is one.
     pub(crate) fn of(settings: &settings::Settings) -> Result<Self> {
         let given = Given { endpoint: settings.lambda_endpoint()?, region: Some(settings.arns()?.region) };
         match settings.file() {
@@ -70,17 +70,17 @@ impl Config {
         Ok(Self { file: Some(file.to_owned()), ..read })
     }
 
-    /// Where functions are configured, for a sentence.
+    /// The name of the file, for messages.
     pub(crate) fn file_name(&self) -> String {
         self.file.as_ref().map_or_else(|| FILE.into(), |file| file.display().to_string())
     }
 
-    /// Whoever makes the calls of this configuration.
+    /// The performer for the calls of this configuration.
     pub(crate) fn tasks(&self, strict: bool, connections: Arc<Connections>, handle: Handle) -> Result<Tasks> {
         Ok(Tasks::new(self.with_credentials(strict)?, connections, handle)?)
     }
 
-    /// What is called and how, with the credentials of the environment.
+    /// The settings of calls, with the credentials of the environment.
     pub(crate) fn with_credentials(&self, strict: bool) -> Result<Settings> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let secret = |name: &str| variable(name).map(Secret::new);
@@ -98,14 +98,14 @@ impl Config {
     }
 }
 
-/// What was decided elsewhere, and counts before what the file says.
+/// Values from flags and environment, which override the file.
 #[derive(Default)]
 struct Given {
     endpoint: Option<Url>,
     region: Option<String>,
 }
 
-/// What a file says.
+/// Parses the file.
 fn read(text: &str, folder: &Path, given: &Given) -> Result<Config> {
     check_names(text)?;
     let written: Written =
@@ -118,7 +118,7 @@ fn read(text: &str, folder: &Path, given: &Given) -> Result<Config> {
     Ok(Config { file: None, settings, keys: keys(kms)? })
 }
 
-/// `[kms]`: keys with the word that says how each stands.
+/// `[kms]`: keys with their states.
 fn keys(written: BTreeMap<String, String>) -> Result<Keys> {
     if written.is_empty() {
         return Ok(Keys::default());

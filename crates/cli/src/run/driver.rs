@@ -1,7 +1,7 @@
-//! The loop of one run: the engine that serves, on one thread, over a store in memory or on disk.
+//! The loop of one run: the server's engine, on one thread, over a store in memory or on disk.
 //!
-//! It gives the [`Core`] what happened, does what is next, and tells of every Turn that is on record. When there is
-//! nothing to do it waits for the next thing that happens, or moves its clock on where time is to be skipped.
+//! It passes events to the [`Core`], carries out its actions, and reports every recorded Turn. When there is nothing to
+//! do it waits for the next event, or moves its clock if time is skipped.
 
 use super::Ending;
 use super::clock::Clock;
@@ -27,37 +27,37 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// The name under which this process holds the Shards.
+/// The name of this process as holder of the Shards.
 const HOLDER: &str = "local";
-/// For how long the Shards are taken at a time.
+/// How long the Shards are leased at a time.
 const LEASE_FOR_MS: i64 = 60_000;
-/// Why nothing can be read or written.
+/// The error when nothing can be read or written.
 const CLOSED: &str = "the store is closed";
-/// How many executions that run are looked at.
+/// How many running executions to look at.
 const OTHERS_AT_ONCE: u32 = 1_000;
-/// How long nobody looks at the picture and at signals.
+/// The longest time between two looks at the picture and at signals.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// A node, its store, and what it has under way.
+/// A node, its store, and its calls.
 pub(super) struct Driver {
     core: Core,
     /// `None` while it cannot be opened.
     store: Option<(Box<dyn Store>, Box<dyn Reader>)>,
-    /// There once the node is open.
+    /// Present once the node is open.
     librarian: Option<Librarian>,
     opener: Opener,
     inbox: Receiver<Event>,
     outside: Outside,
     clock: Clock,
     telling: Telling,
-    /// Definitions of which the node is told once it is open.
+    /// Definitions to give to the node once it is open.
     deployed: Vec<Message>,
 }
 
-/// What a run comes to.
+/// The end of a run.
 pub(super) enum Ended {
     Yes(Ending),
-    /// It was interrupted, and is gone on with by the next process.
+    /// It was interrupted, and the next process will continue it.
     Left,
 }
 
@@ -77,7 +77,7 @@ impl Driver {
         let now = driver.clock.moment().now;
         let claim =
             Claim { holder: HOLDER.into(), most: u16::MAX, now, expires_at: now.after_ms(LEASE_FOR_MS) };
-        // Whoever cannot take the Shards learns why when the node is opened.
+        // If the Shards cannot be taken, opening the node reports why.
         let lease = store.acquire(&claim).ok();
         driver.clock.begin_after(lease.and_then(|lease| lease.steady_at()));
         Ok(driver)
@@ -92,7 +92,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Takes up the execution of this name, if there is one, with what it has started; others stay as they are.
+    /// Takes up the execution with this name, if there is one, and its children; others stay unchanged.
     pub(super) fn take_up(&mut self, machine: MachineId, name: Option<&Arc<str>>) -> Result<()> {
         let (_, reader) = self.store.as_mut().context(CLOSED)?;
         if let Some(name) = name
@@ -135,12 +135,12 @@ impl Driver {
         Ok(&mut *self.store.as_mut().context(CLOSED)?.0)
     }
 
-    /// Who asks, for the audit.
+    /// The requester for the audit.
     fn origin(&self) -> Arc<Origin> {
         Arc::new(Caller::owner().origin(DoorKind::Command, "run", self.clock.moment().now))
     }
 
-    /// Keeps a definition, before the node is opened.
+    /// Stores a definition, before the node is opened.
     pub(super) fn deploy(&mut self, new: NewMachine, machine: Arc<Machine>) -> Result<MachineRecord> {
         let moment = self.clock.moment();
         let by = self.origin();
@@ -150,7 +150,7 @@ impl Driver {
         Ok(record)
     }
 
-    /// Whether others run here than the execution that was taken up, and what it has started.
+    /// Whether other executions run here than this one and its children.
     pub(super) fn has_others(&mut self) -> Result<bool> {
         let (_, reader) = self.store.as_mut().context(CLOSED)?;
         let filter = Filter { status: Some(Status::Running), ..Filter::default() };
@@ -158,8 +158,8 @@ impl Driver {
         Ok(running.rows.iter().any(|one| !self.outside.is_meant(one.execution)))
     }
 
-    /// Starts it, or finds the one that has its name and its input, and runs it to its end. Interrupted, one that is kept
-    /// is left where it is, and another one is stopped.
+    /// Starts it, or finds the one with its name and its input, and runs it to its end. If it is interrupted, it is
+    /// left for the next process with `--data`, and stopped otherwise.
     pub(super) fn run(
         &mut self,
         start: Start,
@@ -230,7 +230,7 @@ impl Driver {
         ))
     }
 
-    /// Takes in what happened, and does what is next.
+    /// Passes new events to the core, and carries out its actions.
     fn go_on(&mut self) -> Result<()> {
         while let Ok(event) = self.inbox.try_recv() {
             self.core.take(event, &self.clock.moment());
@@ -260,11 +260,11 @@ impl Driver {
             Next::Open(live, anchor) => {
                 Event::Opened(self.open_store().and_then(|()| self.open_node(live, anchor)))
             }
-            // One process holds all Shards: there is nobody to ask.
+            // One process holds all Shards: there is no other node.
             Next::Pass(pass) => pass.undelivered(),
             Next::Sleep(wake) => {
                 let idle = if self.clock.skips() { self.core.idles_until() } else { None };
-                // What comes next may have to be read first.
+                // The next event may have to be read first.
                 if !idle.is_some_and(|until| self.clock.skip_to(until)) && !self.core.asks() {
                     self.telling.draw(&self.clock.moment());
                     let most =
@@ -277,7 +277,7 @@ impl Driver {
             }
             Next::Closed(lease) => {
                 let (mut store, _) = self.store.take().context(CLOSED)?;
-                // Shards that are not given back can be had by the next one all the same.
+                // A failed release does no harm: the next process can take the Shards all the same.
                 let _ = lease.map(|lease| store.release(&lease));
                 return Ok(());
             }
@@ -304,7 +304,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Nothing more is told, and all calls end. What is kept is left as it is, with what came of them so far.
+    /// Stops reporting, and ends all calls. Stored data keeps the results so far.
     pub(super) fn close(mut self) -> Result<()> {
         self.telling.finish(&self.clock.moment());
         self.outside.end_all();

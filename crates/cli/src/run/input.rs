@@ -1,4 +1,4 @@
-//! What an execution begins with: its input and its name.
+//! The input and the name of an execution.
 
 use crate::document;
 use anyhow::{Context, Result, bail};
@@ -7,7 +7,7 @@ use perdura_asl::source::Source;
 use perdura_engine::{NAME_MAX, is_allowed_in_name};
 use std::path::Path;
 
-/// The input: JSON as it stands on the command line, or a file after an @.
+/// The input: JSON on the command line, or a file after an @.
 pub(crate) fn read(argument: &str, bytes_max: usize) -> Result<Payload> {
     if let Some(file) = argument.strip_prefix('@') {
         let source = document::read_text(Path::new(file), bytes_max).context("the input is wrong")?;
@@ -26,7 +26,7 @@ pub(crate) fn read(argument: &str, bytes_max: usize) -> Result<Payload> {
     })
 }
 
-/// The machine's name: that of its file, without `.asl.json` and such, made fit for an ARN.
+/// The machine's name: that of its file, without `.asl.json` or similar, made valid for an ARN.
 pub(crate) fn machine_name(file: &Path) -> String {
     let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let mut stem = name.as_str();

@@ -1,4 +1,4 @@
-//! What happened, line by line: `12:00:01.123  ChargeCard  retry 2 in 5 s: States.Timeout`.
+//! Progress, line by line: `12:00:01.123  ChargeCard  retry 2 in 5 s: States.Timeout`.
 
 use super::story::{Told, What};
 use super::tree::pause;
@@ -7,10 +7,10 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use perdura_engine::{Fault, Timestamp};
 
-/// How much of a cause fits a line.
+/// How much of a cause a line shows.
 const CAUSE_SHOWN: usize = 200;
 
-/// Writes lines in the time of a place. A new day has a line of its own.
+/// Writes lines in local time. A new day has a line of its own.
 #[derive(Debug)]
 pub(crate) struct Lines {
     zone: TimeZone,
@@ -23,7 +23,7 @@ impl Lines {
         Self { zone, paint, day: None }
     }
 
-    /// One thing that happened.
+    /// The line of an event.
     pub(crate) fn line(&mut self, told: &Told) -> String {
         let what = match &told.what {
             What::Entered => "entered".into(),

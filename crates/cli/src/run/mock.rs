@@ -1,7 +1,7 @@
-//! Answers for tasks, from a file: which call of which state gets what.
+//! Answers for tasks, from a file: which call of which state gets which answer.
 //!
-//! Two formats are read: our own, a list of answers for each state, and the configuration of Step Functions
-//! Local. Both become the same sequences. Giving answers is pure; only [`Mocks::open`] touches a file.
+//! There are two formats: our own, a list of answers for each state, and the configuration of Step Functions Local.
+//! Both become the same sequences. Giving answers is pure; only [`Mocks::open`] reads a file.
 
 mod local;
 mod own;
@@ -24,7 +24,7 @@ const BYTES_MAX: usize = 64 * 1024 * 1024;
 #[derive(Debug, Default)]
 pub(crate) struct Mocks(BTreeMap<Arc<str>, Sequence>);
 
-/// The answers of one state. There is at least one.
+/// The answers of one state; at least one.
 #[derive(Debug)]
 struct Sequence {
     /// Each with the number of the last call that gets it, counted from 0.
@@ -32,14 +32,14 @@ struct Sequence {
     calls: u64,
 }
 
-/// What a call gets.
+/// The answer to a call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Answer {
     Result(Payload),
     Error(Fault),
 }
 
-/// What a mock file is read for.
+/// The machine and case that a mock file is read for.
 struct For<'a> {
     machine: &'a Machine,
     machine_name: &'a str,
@@ -47,7 +47,7 @@ struct For<'a> {
 }
 
 impl Mocks {
-    /// Reads a file; behind a # stands the test case, where the file has several.
+    /// Reads a file; the test case is after a #, if the file has several.
     pub(crate) fn open(argument: &str, machine: &Machine, machine_name: &str) -> Result<Self> {
         let (file, case) = match argument.rsplit_once('#') {
             Some((file, case)) if !Path::new(argument).exists() => (file, Some(case)),
@@ -69,7 +69,7 @@ impl Mocks {
 }
 
 impl Sequence {
-    /// Beyond the last, the last is repeated.
+    /// After the last answer, the last is repeated.
     fn next(&mut self) -> Answer {
         let call = self.calls;
         self.calls += 1;
@@ -79,7 +79,7 @@ impl Sequence {
 }
 
 impl Answer {
-    /// What the engine is told.
+    /// The answer as an outcome.
     pub(crate) fn outcome(self) -> Outcome {
         match self {
             Self::Result(output) => Outcome::Succeeded { output },
@@ -91,7 +91,7 @@ impl Answer {
     }
 }
 
-/// What the real failure of this name would say about the effect.
+/// The certainty of a real failure with this name.
 fn certainty(error: &str) -> Certainty {
     if let Some(status) = error.strip_prefix("States.Http.StatusCode.") {
         return Certainty::of_http(status.parse().ok());
@@ -124,7 +124,7 @@ fn read(source: &Source, wanted: &For<'_>) -> Result<Mocks> {
     own::read(page, members, wanted)
 }
 
-/// A mock file that is being read: every complaint has its place.
+/// A mock file being parsed: every mistake has its place.
 #[derive(Clone, Copy)]
 struct Page<'a> {
     source: &'a Source,
@@ -148,7 +148,7 @@ impl Page<'_> {
             .ok_or_else(|| self.wrong(node.span, format!("{what} is a string, not {}", node.described())))
     }
 
-    /// A state that can be mocked. A name that none has is refused, so that a typing mistake does not pass for a mock.
+    /// A state that can be mocked. An unknown name is refused, so that a typing mistake does not pass for a mock.
     fn mockable(self, machine: &Machine, name: &Arc<str>, span: Span) -> Result<Mocked> {
         let wrong = |message| Err(self.wrong(span, message));
         let Some((_, state)) = machine.states().find(|(_, state)| state.name == *name) else {
@@ -166,7 +166,7 @@ impl Page<'_> {
         }
     }
 
-    /// Puts a state's answers in; twice is a mistake.
+    /// Adds a state's answers; a repeated state is a mistake.
     fn put(self, mocks: &mut Mocks, state: Mocked, answers: Vec<(u64, Answer)>) -> Result<()> {
         let Mocked { name, span, is_reader } = state;
         let is_list = |answer: &Answer| match answer {

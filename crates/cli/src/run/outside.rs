@@ -1,5 +1,5 @@
-//! What leaves a run: calls that are made, those that a mock answers, and those of others in the same data, which are
-//! left alone.
+//! The outside of a run: real calls, mocked calls, and calls of other executions in the same data, which are left
+//! alone.
 
 use super::mock::{self, Mocks};
 use perdura_engine::asl::error::RUNTIME;
@@ -23,33 +23,33 @@ pub(super) struct Outside {
     called: Arc<Called>,
     mocks: Mocks,
     events: Sender<Event>,
-    /// Where functions are configured, for a sentence.
+    /// The name of the configuration file, for messages.
     config_file: String,
 }
 
-/// Those who are called.
+/// The policies of a run.
 struct Called {
     tasks: Tasks,
-    /// The machine that is mocked, and its states that are.
+    /// The mocked machine, and its mocked states.
     machine: String,
     mocked: BTreeSet<Arc<str>>,
-    /// Everything is kept, so that somebody can answer later.
+    /// The data is kept, so that calls can be answered later.
     keeps: bool,
     family: Mutex<Family>,
 }
 
-/// The execution that is meant, and who started whom.
+/// The executions of this run: one and its descendants.
 #[derive(Default)]
 struct Family {
     /// `None`: it has not begun.
     top: Option<ExecutionId>,
     reader: Option<Box<dyn Reader>>,
-    /// Executions of which it is known whether they descend from it.
+    /// For known executions, whether they descend from it.
     known: BTreeMap<ExecutionId, bool>,
 }
 
 impl Family {
-    /// Whether an execution is the one that is meant or a child of it, of whichever degree.
+    /// Whether an execution is the one of this run or a descendant of it.
     fn has(&mut self, id: ExecutionId) -> bool {
         let (Some(top), Some(reader)) = (self.top, &mut self.reader) else { return false };
         let (mut line, mut ancestor) = (Vec::new(), id);
@@ -87,13 +87,13 @@ impl Called {
 }
 
 impl Destinations for Called {
-    /// Where nothing is kept, nobody could ever say what became of a step that is held.
+    /// If nothing is kept, nobody could ever resolve a held step.
     fn policy(&self, resource: &Resource, input: &Payload) -> Policy {
         let policy = self.tasks.policy(resource, input);
         if self.keeps { policy } else { Policy { refused: policy.refused, ..Policy::default() } }
     }
 
-    /// No worker and no holder of a token finds a process that keeps nothing.
+    /// No worker and no holder of a token can reach a process that keeps nothing.
     fn stands_in(&self, identity: &Identity, call: &Call) -> bool {
         let is_out_of_reach = match call.resource.pattern {
             Pattern::Worker | Pattern::Callback => !self.keeps,
@@ -102,14 +102,14 @@ impl Destinations for Called {
         is_out_of_reach || self.mocks(&identity.machine_name, &call.key)
     }
 
-    /// What others have under way in this data stays as it is on record: this process may not know how to do it.
+    /// Calls of other executions in this data stay unchanged: this process may not be able to make them.
     fn performs_for(&self, execution: ExecutionId) -> bool {
         !self.keeps || self.family().has(execution)
     }
 }
 
 impl Outside {
-    /// With mocks for the states of this machine. What happens comes by the receiver.
+    /// With mocks for the states of this machine. Events come by the receiver.
     pub(super) fn new(
         tasks: Tasks,
         machine: &str,
@@ -131,22 +131,22 @@ impl Outside {
         self.called.keeps
     }
 
-    /// This execution is meant, with all that it has started.
+    /// Sets the execution of this run.
     pub(super) fn mean(&self, top: ExecutionId) {
         self.called.family().top = Some(top);
     }
 
-    /// Whether an execution is among those that are meant.
+    /// Whether an execution belongs to this run.
     pub(super) fn is_meant(&self, execution: ExecutionId) -> bool {
         self.called.performs_for(execution)
     }
 
-    /// Where it can be read who started whom.
+    /// The reader for the parents of executions.
     pub(super) fn read_by(&self, reader: Box<dyn Reader>) {
         self.called.family().reader = Some(reader);
     }
 
-    /// Makes a call. What a person should know of it.
+    /// Makes a call. Returns a hint for the user, if there is one.
     pub(super) fn call(&self, execution: ExecutionId, call: Call) -> Option<String> {
         let Called { tasks, .. } = &*self.called;
         if !tasks.performs(&call.resource) {
@@ -166,8 +166,8 @@ impl Outside {
         hint
     }
 
-    /// Answers for those who are called. A job or a callback is handed over first, and a worker takes its task first; the
-    /// end comes after.
+    /// Answers a mocked call. A job or a callback is handed over first, and a worker takes its task first; the end
+    /// comes after.
     pub(super) fn stand_in(&mut self, execution: ExecutionId, call: &Call) {
         let Some(answer) = self.mocks.answer(&call.key.state()) else {
             return self.answer(execution, call, unreachable_here(call));
@@ -188,7 +188,7 @@ impl Outside {
         self.called.tasks.cancel(execution, strand, key);
     }
 
-    /// Fetches something for a Map Run.
+    /// Fetches data for a Map Run.
     pub(super) fn fetch(&mut self, fetch: Fetch, reader: Result<Box<dyn Reader>, Failure>) {
         let (events, Called { tasks, .. }) = (self.events.clone(), &*self.called);
         let send = move |message| drop(events.send(Event::Message(message)));
@@ -213,7 +213,7 @@ impl Outside {
         self.post(Message::Answer { execution, by: call.by(), outcome });
     }
 
-    /// Gives an execution something.
+    /// Sends an input to an execution.
     pub(super) fn give(&self, execution: ExecutionId, input: Input) {
         self.post(Message::Input { execution, input, reply: Reply::new(drop) });
     }
@@ -228,7 +228,7 @@ impl Outside {
     }
 }
 
-/// Items as a mock gives them, at most so many; 0 is all.
+/// The items of a mock, at most so many; 0 is all.
 fn items(answer: mock::Answer, most: Option<i64>) -> Vec<Fed> {
     let most = most.and_then(|most| usize::try_from(most).ok()).filter(|most| *most > 0);
     match answer {
@@ -242,7 +242,7 @@ fn items(answer: mock::Answer, most: Option<i64>) -> Vec<Fed> {
     }
 }
 
-/// Nobody can catch this: a mock that was forgotten must not pass for an error of the service.
+/// Nothing catches this error: a forgotten mock must not pass for an error of the service.
 fn unreachable_here(call: &Call) -> Outcome {
     let state = call.key.state();
     let cause = format!(

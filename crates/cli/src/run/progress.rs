@@ -1,4 +1,4 @@
-//! What is told while an execution runs: nothing, lines, or lines with a picture below them.
+//! The display of a running execution: nothing, lines, or lines with a picture below them.
 
 use super::lines::Lines;
 use super::screen::{Screen, Size};
@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 
 /// How often the picture is drawn.
 const EVERY: Duration = Duration::from_millis(100);
-/// How many lines may pass between two pictures; of more, the first and the last are shown.
+/// The most lines between two pictures; of more, the first and the last are shown.
 const LINES_AT_ONCE: usize = 40;
-/// How many lines are gathered before they are written, where there is no picture.
+/// How many lines are buffered without a picture.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// What is told.
+/// The display.
 #[derive(Debug)]
 pub(crate) enum Progress {
     Nothing,
@@ -31,9 +31,9 @@ pub(crate) struct Telling {
     lines: Lines,
     out: Out,
     paint: Paint,
-    /// Nobody reads it any more.
+    /// The reader of the output is gone.
     is_unread: bool,
-    /// Lines that are still to be written.
+    /// Lines that are not written yet.
     waiting: Vec<String>,
     waiting_bytes: usize,
     hinted: BTreeSet<String>,
@@ -48,12 +48,12 @@ struct Picture {
 }
 
 impl Progress {
-    /// As it fits stderr; the execution began now.
+    /// The right display for stderr; the execution began now.
     pub(crate) fn new(quiet: bool, began_at: Timestamp) -> Self {
         if quiet { Self::Nothing } else { Self::on(Out::Stderr, began_at) }
     }
 
-    /// As it fits where it is shown; the execution began then.
+    /// The right display for this output; the execution began then.
     pub(crate) fn on(out: Out, began_at: Timestamp) -> Self {
         let paint = out.paint();
         let picture = out.is_lively().then(|| Picture {
@@ -74,7 +74,7 @@ impl Progress {
         }))
     }
 
-    /// A Turn was taken.
+    /// Shows a Turn.
     pub(crate) fn tell(&mut self, number: ExecutionNo, turn: &Turn, now: Timestamp) {
         let Self::Told(telling) = self else { return };
         for told in telling.story.take(number, turn, now) {
@@ -97,7 +97,7 @@ impl Progress {
         }
     }
 
-    /// What a person should know besides, once.
+    /// Shows a hint, once.
     pub(crate) fn hint(&mut self, text: &str) {
         if let Self::Told(telling) = self
             && telling.hinted.insert(text.to_owned())
@@ -107,7 +107,7 @@ impl Progress {
         }
     }
 
-    /// Whether somebody reads it; one who has gone away is noticed at the next line.
+    /// Whether the output still has a reader; a closed pipe is noticed at the next line.
     pub(crate) fn is_read(&self) -> bool {
         match self {
             Self::Told(telling) => !telling.is_unread,
@@ -115,7 +115,7 @@ impl Progress {
         }
     }
 
-    /// When the picture is to be drawn next.
+    /// The time of the next drawing.
     pub(crate) fn next_draw(&self) -> Option<Instant> {
         match self {
             Self::Told(telling) => telling.picture.as_ref().map(|picture| picture.next),
@@ -130,14 +130,14 @@ impl Progress {
         }
     }
 
-    /// Shows all that is known: somebody is about to wait.
+    /// Shows everything before a wait.
     pub(crate) fn draw(&mut self, now: Timestamp) {
         if let Self::Told(telling) = self {
             telling.draw(now);
         }
     }
 
-    /// Writes the last lines, and takes the picture away.
+    /// Writes the last lines, and removes the picture.
     pub(crate) fn finish(&mut self, now: Timestamp) {
         if let Self::Told(telling) = self {
             telling.story = Story::default();
@@ -180,7 +180,7 @@ impl Telling {
     }
 }
 
-/// Too many lines at once are no use to anybody who watches.
+/// Too many lines at once are unreadable.
 fn shorten(mut lines: Vec<String>) -> Vec<String> {
     let half = LINES_AT_ONCE / 2;
     if lines.len() > LINES_AT_ONCE {

@@ -1,4 +1,4 @@
-//! The bottom of a terminal, drawn again and again; what is over moves up and stays.
+//! The bottom of a terminal, drawn again and again; finished lines move up and stay.
 
 use crate::terminal::Out;
 use rustix::termios::tcgetwinsize;
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::io;
 use unicode_width::UnicodeWidthChar;
 
-/// What is drawn, and how much of it is to be overdrawn.
+/// The drawn picture, and how many lines to overwrite.
 #[derive(Debug, Default)]
 pub(crate) struct Screen {
     drawn: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// That of a terminal, or what terminals used to have.
+    /// The size of a terminal, or the traditional one.
     pub(crate) fn of(out: Out) -> Self {
         let size = match out {
             Out::Stdout => tcgetwinsize(io::stdout()),
@@ -36,7 +36,7 @@ impl Size {
 }
 
 impl Screen {
-    /// What to write so that `above` stays for good and `below` is shown until the next time.
+    /// The text that writes `above` permanently and shows `below` until the next time.
     fn frame(&mut self, above: &str, below: &[String], columns: usize) -> String {
         let mut out = String::new();
         if self.drawn > 0 {
@@ -52,7 +52,7 @@ impl Screen {
         out
     }
 
-    /// Draws. A terminal that is gone is nobody's loss.
+    /// Draws. Errors of a closed terminal are ignored.
     pub(crate) fn draw(&mut self, out: Out, above: &str, below: &[String], columns: usize) {
         if above.is_empty() && below.is_empty() && self.drawn == 0 {
             return;
@@ -62,7 +62,7 @@ impl Screen {
     }
 }
 
-/// As much of a line as fits, colours not counted: one that wraps could not be overdrawn.
+/// The part of a line that fits, without counting colours: a wrapped line could not be overwritten.
 fn cut(line: &str, columns: usize) -> String {
     let (mut out, mut used, mut in_escape) = (String::new(), 0, false);
     for char in line.chars() {

@@ -1,29 +1,29 @@
-//! What happens, as people want to hear it: folded from the records of Turns, without looking at anything else.
+//! The progress of a run for people: a pure fold of the records of Turns.
 //!
-//! Two things come of it: sentences about what has just happened, and a picture of what is under way (see
-//! [`super::tree`]). A Map of many items is told by counting, not item by item.
+//! It gives sentences about new events, and a picture of the current state (see [`super::tree`]). A Map of many items
+//! shows counts, not single items.
 
 use perdura_engine::asl::error::TIMEOUT;
 use perdura_engine::{Event, EventKind, Fault, Note, Record, StateType, Status, StrandId, Timestamp, Turn};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Which execution of this process: the one that was asked for, or a child in a Distributed Map.
+/// An execution of this process: the one that was started, or a child in a Distributed Map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ExecutionNo(pub(crate) u32);
 
 impl ExecutionNo {
-    /// The one that was asked for.
+    /// The one that was started.
     pub(crate) const TOP: Self = Self(0);
 }
 
 /// A line of control of an execution.
 pub(super) type At = (ExecutionNo, StrandId);
 
-/// A Map of more items than this is told by counting.
+/// A Map of more items than this shows counts.
 const TOLD_MAX: u64 = 100;
 
-/// All lines of control that are under way.
+/// All active lines of control.
 #[derive(Debug, Default)]
 pub(crate) struct Story {
     pub(super) strands: BTreeMap<At, Strand>,
@@ -34,21 +34,21 @@ pub(crate) struct Story {
 pub(super) struct Strand {
     pub(super) parent: Option<At>,
     pub(super) index: u32,
-    /// For how many items of its parent it stands.
+    /// The number of its parent's items that it covers.
     items: u64,
     /// Its place in Map and Parallel, `[3]`, as keys have it.
     place: String,
-    /// It is one of too many.
+    /// It is one of too many, and shows no lines.
     hushed: bool,
     pub(super) state: Option<Arc<str>>,
     pub(super) doing: Doing,
     pub(super) tries: u64,
-    /// Why the current try failed, until somebody handles it.
+    /// Why the current try failed, until the failure is handled.
     pub(super) fault: Option<Fault>,
     pub(super) fan: Fan,
 }
 
-/// What it does.
+/// Its current activity.
 #[derive(Debug, Default, PartialEq)]
 pub(super) enum Doing {
     #[default]
@@ -66,26 +66,26 @@ pub(super) enum Doing {
     Failed,
 }
 
-/// How the branches or items of a state fare.
+/// The counts of a state's branches or items.
 #[derive(Debug, Default)]
 pub(super) struct Fan {
     pub(super) total: u64,
     pub(super) done: u64,
     pub(super) failed: u64,
-    /// How many tenths were told.
+    /// How many tenths were reported.
     tenths: u64,
 }
 
-/// Something that happened.
+/// A line to show.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Told {
     pub(crate) at: Timestamp,
-    /// To which state, with its place.
+    /// The state, with its place.
     pub(crate) whose: String,
     pub(crate) what: What,
 }
 
-/// What it was.
+/// The event.
 #[derive(Debug, PartialEq)]
 pub(crate) enum What {
     Entered,
@@ -102,7 +102,7 @@ impl Strand {
         format!("{}{}", self.state.as_deref().unwrap_or_default(), self.place)
     }
 
-    /// Whether its branches or items are counted only.
+    /// Whether its branches or items are only counted.
     fn hushes(&self) -> bool {
         self.hushed || self.fan.total > TOLD_MAX
     }
@@ -115,7 +115,7 @@ impl Story {
         self.strands.insert((child, StrandId::TOP), strand);
     }
 
-    /// An execution is gone.
+    /// Removes an execution.
     pub(super) fn drop_execution(&mut self, number: ExecutionNo) {
         let all = (number, StrandId(0))..=(number, StrandId(u32::MAX));
         drop(self.strands.extract_if(all, |_, _| true).collect::<Vec<_>>());
@@ -133,7 +133,7 @@ impl Story {
         }
     }
 
-    /// Takes a Turn in, and says what of it is worth telling.
+    /// Applies a Turn, and returns its lines.
     pub(crate) fn take(&mut self, number: ExecutionNo, turn: &Turn, now: Timestamp) -> Vec<Told> {
         let mut told = Vec::new();
         for record in &turn.records {
@@ -188,7 +188,7 @@ impl Story {
                 strand.fault = Some(fault.clone());
                 return None;
             }
-            // What went wrong in a part of it was borne.
+            // Failures of its parts were tolerated.
             EventKind::StateSucceeded { .. } | EventKind::MapRunSucceeded => {
                 strand.fault = None;
                 return None;
@@ -285,7 +285,7 @@ impl Story {
         }
     }
 
-    /// A branch or an item is over; many are told by tenths.
+    /// A branch or an item has ended; many are reported by tenths.
     fn count(&mut self, parent: At, items: u64, fault: Option<&Fault>) -> Option<(String, What)> {
         let parent = self.strands.get_mut(&parent)?;
         match fault {
@@ -320,7 +320,7 @@ impl Story {
         }
         let fault = match (status, ended.parent) {
             (Status::TimedOut, _) => Fault::named(TIMEOUT),
-            // Why the whole failed is said by whoever asked for it.
+            // The caller reports why the whole failed.
             (_, None) => Fault::default(),
             (_, Some(_)) => fault.cloned().unwrap_or_default(),
         };

@@ -1,4 +1,4 @@
-//! What of a run is told: its own Turns, and those of the children of its Map Runs.
+//! Which Turns are shown: those of the run itself, and of the children of its Map Runs.
 
 use super::progress::Progress;
 use super::story::{At, ExecutionNo};
@@ -11,12 +11,12 @@ use perdura_store::record::TurnBody;
 use perdura_store::{ChildOf, Reader};
 use std::collections::BTreeMap;
 
-/// Who is told of, and what was told.
+/// The shown executions, and the position in each.
 pub(super) struct Telling {
     progress: Progress,
     top: Option<ExecutionId>,
     next_turn: u64,
-    /// The ids of Map Runs, and the states that wait for them.
+    /// The ids of Map Runs, and their waiting states.
     runs: BTreeMap<u128, At>,
     children: BTreeMap<ExecutionId, ExecutionNo>,
     last: ExecutionNo,
@@ -28,7 +28,7 @@ impl Telling {
         Self { progress, top: None, next_turn: 1, runs, children, last: ExecutionNo::TOP }
     }
 
-    /// This one is meant: what is on record of it is told, and all that follows.
+    /// Shows this execution: its recorded Turns, and all that follow.
     pub(super) fn begin(&mut self, id: ExecutionId, reader: &mut dyn Reader, moment: &Moment) -> Result<()> {
         self.top = Some(id);
         loop {
@@ -44,11 +44,11 @@ impl Telling {
         }
     }
 
-    /// A Turn is on record.
+    /// A Turn was recorded.
     pub(super) fn take(&mut self, turned: &Turned, moment: &Moment) {
         let Turned { execution, child, number, turn, has_ended } = turned;
         if self.top == Some(*execution) {
-            // Others were told when it was found on record.
+            // Earlier ones were shown when they were found on record.
             if *number == self.next_turn {
                 self.next_turn += 1;
                 self.tell(ExecutionNo::TOP, turn, moment.now);
@@ -56,7 +56,7 @@ impl Telling {
             return;
         }
         let Some(told) = child.and_then(|child| self.number(*execution, child)) else { return };
-        // One that is stopped with its Map Run has nothing to tell.
+        // One that is stopped with its Map Run needs no lines.
         if turn.events().any(|event| matches!(event.kind, EventKind::ExecutionAborted(_))) {
             self.progress.drop_child(told);
         } else {
@@ -67,7 +67,7 @@ impl Telling {
         }
     }
 
-    /// The number of a child, if the state that waits for it is told of.
+    /// The number of a child, if its waiting state is shown.
     fn number(
         &mut self,
         execution: ExecutionId,
@@ -108,7 +108,7 @@ impl Telling {
         self.progress.draw_if_due(moment.now);
     }
 
-    /// Shows all that is known: nothing happens for a while.
+    /// Shows everything: nothing happens for a while.
     pub(super) fn draw(&mut self, moment: &Moment) {
         self.progress.draw(moment.now);
     }

@@ -1,4 +1,4 @@
-//! A picture of what is under way: states with their branches and items, what each does, and for how long.
+//! A picture of the current state: states with their branches and items, their activities and durations.
 
 use super::story::{At, Doing, Story, Strand};
 use crate::duration::{say, say_whole};
@@ -17,7 +17,7 @@ pub(crate) struct Twig {
     pub(crate) tone: Tone,
 }
 
-/// How it fares.
+/// The kind of a line, for its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     Running,
@@ -74,7 +74,7 @@ fn more(count: usize, depth: usize) -> Twig {
 
 fn twig(strand: &Strand, depth: usize, now: Timestamp) -> Twig {
     let left = |until: Timestamp| {
-        // Counting down, a part of a second is still a second.
+        // In a countdown, a part of a second counts as a second.
         say_whole(until.0.saturating_sub(now.0).saturating_add(999))
     };
     let fault = || match strand.fault.as_ref().and_then(|fault| fault.error.as_deref()) {
@@ -109,7 +109,7 @@ fn twig(strand: &Strand, depth: usize, now: Timestamp) -> Twig {
     Twig { depth, name, doing, tone }
 }
 
-/// How long a wait was asked to last.
+/// The requested duration of a wait.
 pub(crate) fn pause(from: Timestamp, until: Timestamp) -> String {
     say(until.0.saturating_sub(from.0))
 }

@@ -1,5 +1,5 @@
-//! The connections that calls are made with: opened when a server starts, and again whenever one is put or deleted. Tokens
-//! are read again in the same way.
+//! The connections for calls: decrypted when a server starts, and again whenever one is put or deleted. Tokens are
+//! reloaded in the same way.
 
 use perdura_runtime::Door;
 use perdura_server::who::token::Known;
@@ -7,7 +7,8 @@ use perdura_store::{Registered, Registry};
 use perdura_tasks::connection::{Connections, SealingKey};
 use std::sync::Arc;
 
-/// Opens what is kept, in place of what was open. What does not open is told; a call that names it fails and says why.
+/// Decrypts the stored connections, and replaces the current ones. Logs those that fail; a call that names one fails
+/// and says why.
 pub(crate) fn open(key: Option<&SealingKey>, connections: &Connections, kept: Vec<Registered>) {
     let Some(key) = key else {
         if !kept.is_empty() {
@@ -24,7 +25,7 @@ pub(crate) fn open(key: Option<&SealingKey>, connections: &Connections, kept: Ve
     }
 }
 
-/// Does so each time that something of the kind changed.
+/// Does so after each change of such entries.
 pub(crate) fn reopen(
     door: Door,
     key: Option<SealingKey>,

@@ -1,8 +1,8 @@
-//! Writes what machines want logged: to CloudWatch Logs, or to whatever speaks like it at the configured address; without an
-//! address to files, where a folder is configured.
+//! Writes the logs of executions: to CloudWatch Logs, or a service with its API at the configured address; without an
+//! address to files, if a folder is configured.
 //!
-//! Executions that have ended wait in a bounded queue. One that does not fit, or whose records are not taken after some
-//! tries, is missing in the log and told of in ours: an execution waits for no log.
+//! Ended executions wait in a bounded queue. If one does not fit, or its records are refused after some tries, it is
+//! missing in the log, and our own log says so: an execution waits for no log.
 
 mod folder;
 
@@ -20,13 +20,13 @@ use tokio::sync::mpsc;
 
 /// How many ended executions may wait.
 const QUEUE_MAX: usize = 10_000;
-/// CloudWatch Logs takes no more at once: bytes, of which each record has some more than its own, and a day.
+/// CloudWatch Logs' limits of one request: bytes, with an overhead for each record, and a time span of a day.
 const BATCH_BYTES_MAX: usize = 1_000_000;
 const RECORD_BYTES: usize = 26;
 const BATCH_MS_MAX: i64 = 24 * 60 * 60 * 1000;
 const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
-/// What a stream that is there already is answered with.
+/// The error for a stream that exists already.
 const THERE_ALREADY: &str = "ResourceAlreadyExistsException";
 
 /// The sending side of the queue.
@@ -47,7 +47,7 @@ pub(super) struct Writer {
     place: Place,
 }
 
-/// Where logs are written.
+/// The place for logs.
 enum Place {
     CloudWatch(Tasks),
     Folder(PathBuf),
@@ -69,7 +69,7 @@ impl Writer {
         }
     }
 
-    /// Writes what waits, at shutdown.
+    /// Writes waiting logs, at shutdown.
     pub(super) async fn drain(&mut self, api: &Api) {
         self.queue.close();
         self.run(api).await;
@@ -108,7 +108,7 @@ async fn send(tasks: &Tasks, execution: ExecutionId, page: &LogPage, calls: &mut
     Ok(())
 }
 
-/// Adds a page to the file of its machine.
+/// Appends a page to the file of its machine.
 async fn keep(folder: PathBuf, page: LogPage) -> Result<(), String> {
     let write = move || {
         let LogPage { machine, records, .. } = page;
@@ -185,7 +185,7 @@ fn requests(page: &LogPage) -> Vec<(&'static str, Value)> {
     [("createLogStream", create)].into_iter().chain(batches(&page.records).into_iter().map(put)).collect()
 }
 
-/// As many as go into one request.
+/// The records of one request.
 fn batches(records: &[LogRecord]) -> Vec<&[LogRecord]> {
     let (mut found, mut rest) = (Vec::new(), records);
     while let Some(first) = rest.first() {

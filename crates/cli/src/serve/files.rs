@@ -1,13 +1,13 @@
-//! How many files the process may open: as many as the system lets it have.
+//! The limit of open files: raised as far as the system allows.
 //!
-//! Shells often give 1,024, of which a server with many connections has none left for its store and its calls.
+//! Shells often set 1,024. Many connections would use that up, and leave none for the store and for calls.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// More are of no use here, and some programs that are started as commands look at each one.
+/// More are not needed, and some programs that run as commands look at each possible one.
 const FILES_MAX: u64 = 1 << 17;
 
-/// Raises the limit as far as it goes, and says how far that is.
+/// Raises the limit; returns the new one.
 pub(crate) fn raise() -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let Some(current) = current else { return FILES_MAX };

@@ -6,12 +6,13 @@ use anyhow::{Context, Result, anyhow};
 use std::io;
 use tracing_subscriber::EnvFilter;
 
-/// Begins to log. To be called once.
+/// Begins to log. Call it once.
 pub(crate) fn start(level: &str, format: LogFormat) -> Result<()> {
     let filter = level
         .parse::<EnvFilter>()
         .with_context(|| format!("--log {level} is wrong: info, or perdura_runtime=debug"))?;
-    // A line that cannot be written, as on a full disk, is lost. To say so would be another line, whose failure is a panic.
+    // A line that cannot be written, as on a full disk, is lost. Reporting that would be another line, whose failure is
+    // a panic.
     let builder =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).log_internal_errors(false);
     let begun = match format {

@@ -1,4 +1,4 @@
-//! The record of requests that had an `Idempotency-Key`: a file of its own beside the data, in its backups and its checks.
+//! The record of requests with an `Idempotency-Key`: a file of its own beside the data, part of backups and checks.
 
 use anyhow::{Context, Result};
 use perdura_idempotency::Scope;
@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const NAME: &str = "idempotency.db";
-/// What SQLite and the store put beside it.
+/// The suffixes of the files that SQLite and the store create.
 const BESIDE: [&str; 4] = ["", "-open", "-wal", "-shm"];
-/// What a backup's copy of it has behind the backup's name.
+/// The suffix of its copy beside a backup.
 const COPY: &str = ".idempotency";
 
 fn with(path: &Path, end: &str) -> PathBuf {
@@ -24,7 +24,7 @@ fn with(path: &Path, end: &str) -> PathBuf {
     name.into()
 }
 
-/// Its owner's alone, whatever the umask; what is found open is closed.
+/// Creates it for its owner alone, whatever the umask; removes access of others.
 fn make(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
     file.set_permissions(Permissions::from_mode(0o600))?;
@@ -86,7 +86,7 @@ impl KeptAnswers for Kept {
     }
 }
 
-/// Copies it to go with a backup, before the data is copied: whatever it says was done is in the data then.
+/// Copies it for a backup, before the data is copied: so everything that it records as done is in the copied data.
 pub(crate) fn backup(folder: &Path, file: &Path) -> Result<()> {
     let path = folder.join(NAME);
     if file.exists() || !path.exists() {
@@ -103,15 +103,15 @@ pub(crate) fn backup(folder: &Path, file: &Path) -> Result<()> {
     copied().with_context(|| format!("cannot copy {} to {}", path.display(), copy.display()))
 }
 
-/// Takes a copy away whose backup did not come about.
+/// Removes the copy of a failed backup.
 pub(crate) fn forget_backup(file: &Path) {
     if !file.exists() {
-        // Without its backup nobody reads it, and the next backup replaces it.
+        // Without its backup nothing reads it, and the next backup replaces it.
         let _ = remove(&with(file, COPY));
     }
 }
 
-/// Puts a backup's copy beside the restored data.
+/// Copies it from a backup to the restored data.
 pub(crate) fn restore(file: &Path, folder: &Path) -> Result<()> {
     let (copy, path) = (with(file, COPY), folder.join(NAME));
     if !copy.exists() {
@@ -129,7 +129,7 @@ pub(crate) fn restore(file: &Path, folder: &Path) -> Result<()> {
     copied().with_context(|| format!("cannot copy {} to {}", copy.display(), path.display()))
 }
 
-/// Reads all of it: how many requests it remembers, and what is wrong with it.
+/// Checks all of it: the number of requests, and the problems.
 pub(crate) fn check(folder: &Path) -> Result<sqlite::Checked> {
     let path = folder.join(NAME);
     if !path.exists() {

@@ -1,4 +1,4 @@
-//! How traces travel: the exporter's transport, over the one HTTP client.
+//! The exporter's transport for traces, over the shared HTTP client.
 
 use crate::settings::Telemetry;
 use anyhow::{Context, Result};
@@ -10,12 +10,12 @@ use perdura_tasks::guard::Guard;
 use std::time::Duration;
 use url::Url;
 
-/// How long a collector may take.
+/// The time limit of a collector.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How much a collector may answer.
+/// The largest answer of a collector.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
-/// Where ended executions are named, and who tells of them.
+/// The queue of ended executions, and their exporter.
 pub(super) fn exporter(telemetry: &Telemetry) -> Result<(Ended, Exporter)> {
     let url: Url = format!("{}/v1/traces", telemetry.endpoint)
         .parse()
@@ -49,7 +49,7 @@ fn headers(written: &[(String, String)]) -> Result<HeaderMap> {
     for (name, value) in written {
         let header = HeaderName::from_bytes(name.as_bytes())
             .with_context(|| format!("telemetry.headers: {name:?} is no name of a header"))?;
-        // The value is secret, so it is not repeated.
+        // The value is secret, so the message does not repeat it.
         let mut value = HeaderValue::from_str(value).map_err(|_| {
             anyhow::anyhow!("telemetry.headers: the value of {name} cannot stand in a header")
         })?;
@@ -59,7 +59,7 @@ fn headers(written: &[(String, String)]) -> Result<HeaderMap> {
     Ok(headers)
 }
 
-/// As the protocol has it: these four are tried again, everything else is not.
+/// The protocol's rule: these four statuses are retried, all others are not.
 fn judge(answer: &Incoming) -> Result<(), Undelivered> {
     let why = || format!("the collector answers with status {}", answer.status);
     match answer.status {

@@ -1,4 +1,4 @@
-//! Settings of the Step Functions API: whose ARNs, how many of what, and who may ask.
+//! Settings of the Step Functions API: ARNs, quotas, and access.
 
 use super::table::{
     ACCESS_KEY_FILE, ACCESS_KEYS, ACCOUNT, AUDIT_READS, HOSTS, PARTITION, QUOTA_ACTIVITIES, QUOTA_ALIASES,
@@ -34,7 +34,7 @@ impl Settings {
         Ok(Arns { partition: word(&PARTITION, "aws")?, region: word(&REGION, "eu-west-1")?, account })
     }
 
-    /// How many there may be of what.
+    /// The quotas.
     pub(crate) fn quotas(&self) -> Result<Quotas> {
         Ok(Quotas {
             state_machines: self.count(&QUOTA_MACHINES)?,
@@ -49,7 +49,7 @@ impl Settings {
         })
     }
 
-    /// Under which names the server is asked, beside those of this machine.
+    /// The names of the server, in addition to those of this machine.
     pub(crate) fn hosts(&self) -> Result<Hosts> {
         let is_name = |name: &str| {
             let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
@@ -67,7 +67,7 @@ impl Settings {
         })
     }
 
-    /// The certificate that clients are shown; without one connections are plain.
+    /// The certificate for clients; without one connections are plain.
     pub(crate) fn tls(&self) -> Result<Option<Tls>> {
         match (self.decide(&TLS_CERTIFICATE_FILE).value, self.decide(&TLS_KEY_FILE).value) {
             (None, None) => Ok(None),
@@ -83,12 +83,12 @@ impl Settings {
         }
     }
 
-    /// Whether secrets are shown to whoever tries a state out.
+    /// Whether tests of a state show secrets.
     pub(crate) fn reveals_secrets(&self) -> Result<bool> {
         self.parsed(&REVEAL_SECRETS, |text| text.parse().map_err(|_| anyhow!("true or false")))
     }
 
-    /// Whether what is given out of stored results is on the audit.
+    /// Whether reads of stored results are on the audit.
     pub(crate) fn audits_reads(&self) -> Result<bool> {
         self.parsed(&AUDIT_READS, |text| text.parse().map_err(|_| anyhow!("true or false")))
     }
@@ -97,8 +97,8 @@ impl Settings {
         self.parsed(setting, |text| text.parse().map_err(|_| anyhow!("a whole number")))
     }
 
-    /// Who may use the API; none at all: everybody on this machine. A file that a flag or a variable names counts
-    /// before keys in the environment, and those before a file that the configuration names.
+    /// The access keys; without any, everybody on this machine has access. A file from a flag or a variable counts
+    /// before keys in the environment, and those before a file from the configuration.
     pub(crate) fn access_keys(&self) -> Result<AccessKeys> {
         let file = self.decide(&ACCESS_KEY_FILE);
         let keys = self.decide(&ACCESS_KEYS).value;
@@ -117,10 +117,10 @@ impl Settings {
     }
 }
 
-/// What a key may do that says no role: every action of the Step Functions API.
+/// The role of a key without one: every action of the Step Functions API.
 const USUAL: Role = Role::Operate;
 
-/// Keys, each an id and a secret, and perhaps a role. What is wrong is told without repeating either.
+/// Parses keys, each an id and a secret, and perhaps a role. Errors repeat neither.
 fn read<'a>(pairs: impl Iterator<Item = &'a str>, between: fn(char) -> bool) -> Result<AccessKeys> {
     let mut keys = BTreeMap::new();
     for (at, pair) in pairs.enumerate() {

@@ -1,4 +1,4 @@
-//! `perdura.toml` as settings see it: each name with its value and its line, and no name that means nothing.
+//! `perdura.toml` for settings: each name with its value and its line, and no unknown names.
 
 use super::{Kind, Setting, TABLE};
 use crate::document;
@@ -11,18 +11,18 @@ use toml::de::{DeTable, DeValue};
 
 /// The largest file.
 const BYTES_MAX: usize = 1024 * 1024;
-/// Tables that are read where they are used, and held to their names there.
+/// Tables that other modules read and check.
 const ELSEWHERE: &[&str] =
     &["functions", "destinations", "commands", "http", "items", "kms", "aws.endpoint", "aws.endpoints"];
 
-/// A configuration file that was read.
+/// A parsed configuration file.
 #[derive(Debug)]
 pub(crate) struct File {
     pub(crate) name: PathBuf,
     names: Names,
 }
 
-/// What stands in it, by its name with dots.
+/// Its names, with dots.
 #[derive(Debug, Default)]
 struct Names {
     settings: BTreeMap<String, (String, usize)>,
@@ -30,7 +30,7 @@ struct Names {
 }
 
 impl File {
-    /// Reads a file, and refuses names that mean nothing.
+    /// Reads a file, and refuses unknown names.
     pub(crate) fn open(name: &Path) -> Result<Self> {
         let source = document::read_text(name, BYTES_MAX).context("the configuration is wrong")?;
         Self::read(name, &source.text)
@@ -42,7 +42,7 @@ impl File {
         Ok(Self { name: name.to_owned(), names })
     }
 
-    /// What it says of a setting, and in which line.
+    /// The value of a setting, and its line.
     pub(crate) fn get(&self, setting: &Setting) -> Option<(String, usize)> {
         let (value, line) = self.names.settings.get(setting.name).filter(|_| setting.in_file)?;
         let value = match setting.kind {
@@ -55,13 +55,13 @@ impl File {
         Some((value, *line))
     }
 
-    /// What it says beyond settings: functions and the like, each with its line.
+    /// The other tables, such as functions, each with its line.
     pub(crate) fn elsewhere(&self) -> impl Iterator<Item = (&str, usize)> {
         self.names.elsewhere.iter().map(|(name, line)| (&**name, *line))
     }
 }
 
-/// Refuses names that mean nothing, each with its line and the nearest that means something.
+/// Refuses unknown names, each with its line and the nearest known name.
 pub(crate) fn check_names(text: &str) -> Result<()> {
     names(text).map(drop)
 }
@@ -138,7 +138,7 @@ fn is_table(name: &str) -> bool {
     in_file().filter_map(|known| known.split_once('.')).any(|(table, _)| table == name)
 }
 
-/// The nearest name: in the same table, or elsewhere under its last part.
+/// The nearest name: in the same table, or elsewhere with the same last part.
 fn hint(name: &str) -> String {
     let tables = in_file().filter_map(|known| Some(known.split_once('.')?.0));
     let known = in_file().chain(tables).chain(ELSEWHERE.iter().copied());

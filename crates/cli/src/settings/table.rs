@@ -3,7 +3,7 @@
 /// A setting.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Setting {
-    /// Its name, and its place in `perdura.toml` unless it cannot stand there.
+    /// Its name, and its place in `perdura.toml` unless it is not allowed there.
     pub(crate) name: &'static str,
     pub(crate) in_file: bool,
     pub(crate) flag: Option<&'static str>,
@@ -13,11 +13,11 @@ pub(crate) struct Setting {
     pub(crate) help: &'static str,
 }
 
-/// What a value is, as far as whoever shows or resolves it must know.
+/// The kind of a value, for displaying and resolving it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Text,
-    /// In the file, it belongs to the file's folder.
+    /// In the file, it is relative to the file's folder.
     Path,
     /// Never shown.
     Secret,
@@ -48,7 +48,7 @@ pub(crate) static DATA: Setting = Setting {
 
 pub(crate) static ENDPOINT: Setting = Setting {
     name: "endpoint",
-    // The file is the server's own, and says nothing about where else commands should go.
+    // The file is the server's own, and does not configure other servers for commands.
     in_file: false,
     flag: Some("--endpoint"),
     variable: "PERDURA_ENDPOINT",
@@ -364,7 +364,6 @@ pub(crate) static TELEMETRY_SERVICE: Setting = Setting {
     ..USUAL
 };
 
-/// All of them.
 pub(crate) static TABLE: &[&Setting] = &[
     &CONFIG,
     &DATA,

@@ -1,11 +1,11 @@
-//! Conditions: whether a resource or a value is there.
+//! Conditions: whether a resource or a value exists.
 
 use super::Problem;
 use super::resolve::{Resolved, Resolver, as_list, as_text, of_list};
 use perdura_asl::json::Value;
 
 impl Resolver<'_> {
-    /// Whether a condition of the template holds.
+    /// Whether a condition of the template is true.
     pub(super) fn condition(&self, name: &str, path: &str) -> Resolved<bool> {
         let written = self.part("Conditions", name);
         let written = written.ok_or_else(|| {
@@ -15,7 +15,7 @@ impl Resolver<'_> {
     }
 
     fn holds(&self, written: &Value, path: &str, depth: u32) -> Resolved<bool> {
-        // Conditions that name each other in a circle.
+        // Conditions that refer to each other in a circle.
         if depth > 50 {
             return Err(Problem::new(path, "it leads back to itself", "name each condition once"));
         }

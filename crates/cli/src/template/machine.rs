@@ -7,7 +7,7 @@ use perdura_asl::json::{Map, Value};
 use perdura_asl::machine::MachineType;
 use perdura_asl::source::Source;
 
-/// What a template has for us.
+/// The relevant contents of a template.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) machines: Vec<Machine>,
@@ -21,26 +21,26 @@ pub(crate) struct Machine {
     pub(crate) kind: MachineType,
     /// Its definition, named after the template and its logical id.
     pub(crate) definition: Source,
-    /// Its role. Only AWS looks at it, so that one that cannot be known is no error yet.
+    /// Its role. Only AWS uses it, so an unknown one is not an error yet.
     pub(crate) role: Result<Option<String>, Problem>,
 }
 
-/// How the two types of machines name their properties.
+/// The property names of the two types of machines.
 struct Words {
     kind: &'static str,
     role: &'static str,
-    /// Where a file with the definition is named.
+    /// The property with a definition file.
     file: &'static str,
 }
 
 const PLAIN: Words = Words { kind: "StateMachineType", role: "RoleArn", file: "DefinitionS3Location" };
 const SERVERLESS: Words = Words { kind: "Type", role: "Role", file: "DefinitionUri" };
 
-/// Files beside the template, by their names in it; `None`: there is none.
+/// Files beside the template, by their names in it; `None`: it does not exist.
 pub(crate) type Beside<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl Found {
-    /// All of them, or all that is wrong.
+    /// All of them, or all mistakes.
     pub(crate) fn read(document: &Value, given: &Given, beside: Beside<'_>) -> Result<Self, Vec<Problem>> {
         let resolver = Resolver::new(document, given);
         let (mut found, mut problems) = (Self { machines: Vec::new(), activities: Vec::new() }, Vec::new());
@@ -88,7 +88,7 @@ impl Found {
     }
 }
 
-/// One machine that is being read.
+/// One machine being parsed.
 struct Reading<'a> {
     resolver: &'a Resolver<'a>,
     properties: &'a Value,
@@ -114,7 +114,7 @@ impl Reading<'_> {
         format!("{}/{name}", self.path)
     }
 
-    /// A property with every expression in it worked out.
+    /// A property with every expression in it resolved.
     fn property(&self, name: &str) -> Resolved<Option<Value>> {
         match self.properties.get(name) {
             Some(written) => self.resolver.value(written, &self.at(name)),
@@ -134,7 +134,7 @@ impl Reading<'_> {
             let what = "it has no definition";
             return Err(Problem::new(&self.path, what, "give it a DefinitionString or a Definition"));
         };
-        // CDK keeps what it would upload beside the template.
+        // CDK keeps its assets beside the template.
         let key = place.get("Key").or(Some(&place)).and_then(Value::as_str).unwrap_or_default();
         let text = (self.beside)(&format!("asset.{key}")).or_else(|| (self.beside)(key));
         let text = text.ok_or_else(|| {
@@ -154,7 +154,7 @@ impl Reading<'_> {
     }
 }
 
-/// `${Name}` becomes its value; a name that is not given stays.
+/// Replaces `${Name}` by its value; an unknown name stays.
 fn put_in(text: &str, substitutions: &[(String, String)]) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,18 +1,18 @@
-//! The intrinsic functions: what an expression in a template comes to.
+//! The intrinsic functions: resolves the expressions of a template.
 
 use super::resource::{attribute, reference};
 use super::{Given, Problem};
 use perdura_asl::json::{Map, Value};
 use std::cell::Cell;
 
-/// How deep references may lead on to others. Names that lead back to themselves get here.
+/// How deep references may be nested. Circular ones reach this limit.
 const DEPTH_MAX: u32 = 50;
-/// How many expressions may be worked out, so that names that lead to each other many times over come to an end.
+/// The most expressions to resolve, so that names that refer to each other many times come to an end.
 const STEPS_MAX: u32 = 1_000_000;
 
 pub(super) type Resolved<T> = Result<T, Problem>;
 
-/// A template with what it is read with.
+/// A template with its environment.
 pub(super) struct Resolver<'a> {
     pub(super) document: &'a Value,
     pub(super) given: &'a Given,
@@ -30,7 +30,7 @@ impl<'a> Resolver<'a> {
         self.document.get(section)?.get(name)
     }
 
-    /// The value with every expression in it worked out. `None`: it is `AWS::NoValue`, as if it were not there.
+    /// The value with every expression in it resolved. `None`: it is `AWS::NoValue`, as if it were absent.
     pub(super) fn value(&self, value: &Value, path: &str) -> Resolved<Option<Value>> {
         self.steps.set(self.steps.get() + 1);
         if self.steps.get() > STEPS_MAX || self.depth.get() > DEPTH_MAX {
@@ -64,7 +64,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// The same, which must come to a text.
+    /// The same, which must be a text.
     pub(super) fn text(&self, value: &Value, path: &str) -> Resolved<String> {
         let came = self.value(value, path)?;
         as_text(came.as_ref(), path)
@@ -120,7 +120,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// `Ref`: what was given, a pseudo parameter, a parameter's default, or a resource.
+    /// `Ref`: a given value, a pseudo parameter, a parameter's default, or a resource.
     fn refer(&self, name: &str, path: &str) -> Resolved<Option<Value>> {
         if let Some(given) = self.given.values.get(name) {
             return Ok(Some(given.as_str().into()));
@@ -163,7 +163,7 @@ impl<'a> Resolver<'a> {
         })
     }
 
-    /// Where services of this partition are.
+    /// The domain of this partition's services.
     pub(super) fn url_suffix(&self) -> &'static str {
         if self.given.arns.partition == "aws-cn" { "amazonaws.com.cn" } else { "amazonaws.com" }
     }
@@ -192,7 +192,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// `Fn::Sub`: names between `${` and `}` are put in, and `${!` stands for itself.
+    /// `Fn::Sub`: replaces names between `${` and `}`; `${!` is an escape.
     fn substitute(&self, argument: &Value, path: &str) -> Resolved<String> {
         let (text, own) = match argument {
             Value::Array(_) => {
@@ -223,7 +223,7 @@ impl<'a> Resolver<'a> {
         Ok(out + rest)
     }
 
-    /// The arguments of a function, worked out.
+    /// The arguments of a function, resolved.
     fn arguments<const N: usize>(&self, argument: &Value, path: &str) -> Resolved<[Value; N]> {
         let came = self.value(argument, path)?.unwrap_or(Value::Null);
         of_list::<N>(&came, path).map(|items| items.map(Clone::clone))
@@ -240,7 +240,7 @@ fn is_function(name: &str) -> bool {
     name == "Ref" || name.starts_with("Fn::")
 }
 
-/// Exactly so many.
+/// Exactly this many.
 pub(super) fn of_list<'v, const N: usize>(value: &'v Value, path: &str) -> Resolved<[&'v Value; N]> {
     let items = as_list(value, path)?;
     let count = || Problem::new(path, format!("{} values are given", items.len()), format!("give {N}"));

@@ -1,14 +1,13 @@
-//! What a resource would be called if it stood in our account: what `Ref` and `Fn::GetAtt` give of it.
+//! The names of resources in our account: the values of `Ref` and `Fn::GetAtt`.
 //!
-//! A resource without a name of its own is called by its logical id, where CloudFormation would add letters that nobody
-//! knows before.
+//! A resource without a name of its own gets its logical id, where CloudFormation would add random letters.
 
 use super::Problem;
 use super::resolve::{Resolved, Resolver};
 use perdura_asl::json::Value;
 
-/// A type of resource. In the texts `{p}`, `{r}`, `{a}` and `{u}` are partition, region, account and the domain of the
-/// services, and `{n}` is the resource's name.
+/// A type of resource. In the texts `{p}`, `{r}`, `{a}` and `{u}` are partition, region, account and the services'
+/// domain, and `{n}` is the resource's name.
 struct Type {
     of: &'static str,
     /// The property that names it.
@@ -86,14 +85,14 @@ const TYPES: &[Type] = &[
     of("AWS::KMS::Key", "", NAME, &[("Arn", "arn:{p}:kms:{r}:{a}:key/{n}"), ("KeyId", NAME)]),
 ];
 
-/// What `Ref` gives of a resource.
+/// The value of `Ref` for a resource.
 pub(super) fn reference(resolver: &Resolver<'_>, logical: &str, path: &str) -> Resolved<String> {
     let unknown = |what: String| Err(Problem::unknown(path, what, logical));
     let Some(resource) = resolver.part("Resources", logical) else {
         return unknown(format!("there is no parameter and no resource {logical:?}"));
     };
     let kind = kind(resource);
-    // A function by one of its versions is the function.
+    // A version of a function counts as the function.
     if matches!(kind, "AWS::Lambda::Version" | "AWS::Lambda::Alias") {
         return function_of(resolver, resource, path);
     }
@@ -103,7 +102,7 @@ pub(super) fn reference(resolver: &Resolver<'_>, logical: &str, path: &str) -> R
     }
 }
 
-/// What `Fn::GetAtt` gives of a resource.
+/// The value of `Fn::GetAtt` for a resource.
 pub(super) fn attribute(resolver: &Resolver<'_>, logical: &str, name: &str, path: &str) -> Resolved<String> {
     let kind = resolver.part("Resources", logical).map(kind);
     let known = kind.and_then(|kind| TYPES.iter().find(|known| known.of == kind));
@@ -129,7 +128,7 @@ fn kind(resource: &Value) -> &str {
     resource.get("Type").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The function that a version or an alias names, by its name or its ARN.
+/// The function of a version or an alias, by its name or its ARN.
 fn function_of(resolver: &Resolver<'_>, resource: &Value, path: &str) -> Resolved<String> {
     let function = resource.get("Properties").and_then(|properties| properties.get("FunctionName"));
     let function =
@@ -142,7 +141,7 @@ fn filled(resolver: &Resolver<'_>, known: &Type, logical: &str, text: &str) -> R
     Ok(put(resolver, text, &name(resolver, known, logical)?))
 }
 
-/// What a resource is called.
+/// The name of a resource.
 fn name(resolver: &Resolver<'_>, known: &Type, logical: &str) -> Resolved<String> {
     let own = resolver.part("Resources", logical).and_then(|it| it.get("Properties")?.get(known.name));
     let own = match own {
@@ -170,7 +169,7 @@ pub(super) fn deployed_name(resolver: &Resolver<'_>, logical: &str) -> Resolved<
 
 fn put(resolver: &Resolver<'_>, text: &str, name: &str) -> String {
     let arns = &resolver.given.arns;
-    // The name comes last: it may have braces in it.
+    // The name is replaced last: it may contain braces.
     [("{p}", &*arns.partition), ("{r}", &arns.region), ("{a}", &arns.account), ("{u}", resolver.url_suffix())]
         .into_iter()
         .fold(text.to_owned(), |text, (sign, value)| text.replace(sign, value))

@@ -1,4 +1,4 @@
-//! Templates of the kind that CDK and people write, and what they come to.
+//! Templates like those of CDK and people, and their results.
 
 use super::*;
 use perdura_asl::machine::MachineType;
@@ -13,7 +13,7 @@ fn template(file: &str, text: &str) -> Value {
     parse(&Source::new(file, text)).unwrap().expect("it is a template").value
 }
 
-/// A machine whose definition is this expression, in a template with one resource of each kind.
+/// The resolved definition of a machine that is this expression, in a template with one resource of each kind.
 fn resolved(expression: &str, values: &[(&str, &str)]) -> Result<String, String> {
     let text = format!(
         r#"{{

@@ -1,8 +1,8 @@
-//! All executions that run: how each stands, compared with how it stood.
+//! All running executions: their states, compared with the last look.
 //!
-//! Following each by its record would cost as much as running it. So the list is looked at once in a while, and each
-//! that is shown is asked where it stands; what changed between two looks is the news. What begins and ends between
-//! two looks is told by its end.
+//! Following each by its Turns would cost as much as running it. So the list is read now and then, and each shown
+//! execution is asked for its state; the news are the changes between two looks. An execution that begins and ends
+//! between two looks is shown with its end.
 
 use crate::data::Data;
 use crate::duration::{say, say_whole};
@@ -22,16 +22,16 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// How often is looked.
+/// The pause between two looks.
 const EVERY: Duration = Duration::from_millis(500);
-/// How many that run are asked where they stand; of more, the newest.
+/// How many running executions are asked for their state; the newest ones.
 const SHOWN_MAX: u32 = 100;
-/// How many of the newest are looked at for what began and ended meanwhile.
+/// How many of the newest are checked for a beginning and an end meanwhile.
 const NEWEST_MAX: u32 = 200;
-/// What ended longer ago than this is no news.
+/// An older end is no news.
 const NEWS_FOR_MS: i64 = 5_000;
 
-/// How one stands.
+/// The state of an execution.
 #[derive(Clone, Debug, PartialEq)]
 struct Seen {
     name: String,
@@ -43,7 +43,7 @@ struct Seen {
     standing: Vec<String>,
 }
 
-/// What changed.
+/// The changes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct News {
@@ -57,10 +57,10 @@ struct News {
     took_ms: Option<i64>,
 }
 
-/// Each by its id, or by its ARN where ids are not told.
+/// Executions by id, or by ARN if ids are not available.
 type Look = BTreeMap<Arc<str>, Seen>;
 
-/// Watches until nobody reads any more.
+/// Watches until the output is closed.
 pub(super) fn watch(data: &mut Data, machine: Option<&str>, json: bool) -> Result<ExitCode> {
     let clock = RealClock::default();
     let began_at = clock.moment().now;
@@ -73,7 +73,7 @@ pub(super) fn watch(data: &mut Data, machine: Option<&str>, json: bool) -> Resul
             return Ok(ExitCode::SUCCESS);
         }
         before = remember(after, now);
-        // However much happens, it is looked at only so often.
+        // However much happens, there are only so many looks.
         thread::sleep(data.pause(EVERY, idle));
         idle = if news.is_empty() { idle + 1 } else { 0 };
         while !data.is_far() && !data.wait(&mut bell, None, EVERY) {
@@ -84,7 +84,7 @@ pub(super) fn watch(data: &mut Data, machine: Option<&str>, json: bool) -> Resul
     }
 }
 
-/// How all stand that run, or did so at the last look, or began meanwhile.
+/// The states of all executions that run, ran at the last look, or began meanwhile.
 fn look(
     data: &mut Data,
     machine: Option<&str>,
@@ -97,11 +97,11 @@ fn look(
         running.iter().chain(&newest).map(|listed| (listed.execution.clone(), seen(listed))).collect();
     let gone = before.iter().filter(|(id, seen)| seen.ended_at.is_none() && !after.contains_key(*id));
     let gone: Vec<Arc<str>> = gone.map(|(id, _)| id.clone()).collect();
-    // Elsewhere nobody tells where they stand, so that those that run need not be asked.
+    // A server elsewhere does not have these states, so running executions need not be asked.
     let running = if data.is_elsewhere() { &[] } else { &running[..] };
     let wanted = running.iter().map(|listed| listed.execution.clone()).chain(gone).collect::<Vec<_>>();
     for id in wanted {
-        // Retention may have taken it away meanwhile.
+        // Retention may have deleted it meanwhile.
         if let Some(shown) = show(data, &id)? {
             after.insert(id, seen_in_full(&shown));
         }
@@ -155,7 +155,7 @@ fn seen_in_full(shown: &Shown) -> Seen {
     }
 }
 
-/// What changed between two looks.
+/// The changes between two looks.
 fn news(before: &Look, after: &Look, now: Timestamp) -> Vec<News> {
     let changed = after.iter().filter(|(id, seen)| before.get(*id) != Some(seen));
     changed
@@ -171,7 +171,7 @@ fn news(before: &Look, after: &Look, now: Timestamp) -> Vec<News> {
         .collect()
 }
 
-/// What has ended is remembered until it can no longer be taken for news.
+/// Ended executions are remembered until their end is no longer news.
 fn remember(mut look: Look, now: Timestamp) -> Look {
     look.retain(|_, seen| !has_ended(seen, now.after_ms(-2 * NEWS_FOR_MS)));
     look
@@ -181,7 +181,7 @@ fn has_ended(seen: &Seen, before: Timestamp) -> bool {
     seen.ended_at.is_some_and(|at| at < before)
 }
 
-/// Where it is shown.
+/// The output.
 struct View {
     json: bool,
     lines: Lines,
@@ -196,7 +196,7 @@ impl View {
         Self { json, lines: Lines::new(TimeZone::system(), paint), paint, screen }
     }
 
-    /// Shows what is new, and how all stand; `false`: nobody reads any more.
+    /// Shows the news, and the states of all; `false`: the output is closed.
     fn show(&mut self, news: &[News], all: &Look, now: Timestamp) -> Result<bool> {
         if self.json {
             let is_unread = |news: &News| Ok(!terminal::print_while_read(&table::json_line(news)?)?);
@@ -223,7 +223,7 @@ impl View {
     }
 }
 
-/// One line for each that runs, the oldest first, as many as fit.
+/// One line for each running execution, the oldest first, as many as fit.
 fn picture(all: &Look, now: Timestamp, paint: Paint, rows: usize) -> Vec<String> {
     let mut running: Vec<&Seen> = all.values().filter(|seen| seen.ended_at.is_none()).collect();
     running.sort_by_key(|seen| seen.started_at);

@@ -1,7 +1,7 @@
-//! An execution told from its events alone, where nobody tells Turns: one line for each thing that happened.
+//! An execution shown from its events, if there are no Turns: one line for each event.
 //!
-//! Events name a state when it is entered and left, and link each fact to the one before it. So what happened in between,
-//! a task that failed, is told of the state at which its links arrive. Waits and pauses between tries have no events.
+//! Events name a state when it is entered and left, and link to the event before. So an event in between, such as a
+//! failed task, belongs to the state that its links lead to. Waits and pauses between tries have no events.
 
 use crate::run::story::{Told, What};
 use perdura_asl::json::Value;
@@ -9,7 +9,7 @@ use perdura_engine::Fault;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What is remembered of each event, for those that follow from it.
+/// The data of each event, for the events that follow from it.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     known: BTreeMap<i64, Known>,
@@ -20,12 +20,12 @@ struct Known {
     state: Arc<str>,
     /// The place in Maps: `[3]`.
     place: String,
-    /// It told that a try failed.
+    /// It reported a failed try.
     failed: bool,
 }
 
 impl Events {
-    /// Takes an event in, and says whether it is worth telling.
+    /// Applies an event; returns its line, if it has one.
     pub(super) fn take(&mut self, event: &Value) -> Option<Told> {
         let number = |name: &str| event.get(name).and_then(Value::as_i64).unwrap_or_default();
         let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
@@ -50,7 +50,7 @@ impl Events {
                 now.place.extend(["[", &index, "]"]);
                 None
             }
-            // All of its iterations are behind it.
+            // All of its iterations have ended.
             "MapStateSucceeded" | "MapStateFailed" | "MapStateAborted" => {
                 now.place.truncate(now.place.rfind('[').unwrap_or(0));
                 None

@@ -1,4 +1,4 @@
-//! A state alone: it is taken, and what its task, branches or iterations give is said instead of done.
+//! One state in a trial: it is taken, and the results of its task, branches or iterations are given.
 
 use super::{Decision, Turning};
 use crate::event::{EventKind, Fault};
@@ -11,17 +11,17 @@ use crate::trial::Trial;
 use perdura_asl::json::Payload;
 use perdura_asl::machine::{After, Kind, State};
 
-/// What happens to the state.
+/// The input of the trial.
 pub(crate) enum Alone<'a> {
-    /// It is taken as far as it goes without an answer.
+    /// Run it as far as it goes without an answer.
     Take,
     /// It has waited long enough.
     Wake,
-    /// This came of its task, its branches or its iterations.
+    /// The outcome of its task, its branches or its iterations.
     Answer(&'a Outcome),
 }
 
-/// Decides on an execution that is a trial of the state in which it stands.
+/// Decides on an execution that is a trial of its current state.
 pub(crate) fn decide_alone(
     execution: &Execution,
     what: &Alone<'_>,
@@ -73,7 +73,7 @@ impl Turning<'_> {
     }
 }
 
-/// What Task, Parallel and Map do with their result or error.
+/// How Task, Parallel and Map handle their result or error.
 pub(super) fn after_of(state: &State) -> Option<&After> {
     match &state.kind {
         Kind::Task(task) => Some(&task.after),
@@ -83,7 +83,7 @@ pub(super) fn after_of(state: &State) -> Option<&After> {
     }
 }
 
-/// Branches and iterations give a result or an error; what else may come of a call is one of the two.
+/// Branches and iterations give a result or an error; every other outcome becomes one of the two.
 fn outcome_of_many(outcome: &Outcome) -> Result<Payload, Fault> {
     match outcome {
         Outcome::Succeeded { output } | Outcome::Submitted { output } => Ok(output.clone()),

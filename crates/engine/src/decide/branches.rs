@@ -1,4 +1,4 @@
-//! Parallel and inline Map: branches and iterations begin, end, and are gathered.
+//! Parallel and inline Map: starting branches and iterations, their ends, and gathering the results.
 
 use super::task::arguments_field;
 use super::{Seen, Turning};
@@ -76,7 +76,7 @@ impl Turning<'_> {
         self.start_first(strand)
     }
 
-    /// The first branches or iterations start; those of a state that is only tried out are answered, not run.
+    /// Starts the first branches or iterations; in a trial they are answered, not run.
     fn start_first(&mut self, strand: StrandId) -> Result<(), Failure> {
         if self.trial.is_some() {
             return Ok(());
@@ -139,7 +139,7 @@ impl Turning<'_> {
         })
     }
 
-    /// A Turn that was worked out may have started fewer iterations than may run: the others follow.
+    /// If a Turn reached its work limit, it may have started too few iterations: starts the others.
     pub(super) fn start_the_rest(&mut self) {
         let base = self.draft.base;
         let has_room = |standing: &Standing| match standing {
@@ -155,7 +155,7 @@ impl Turning<'_> {
             if !is_there || self.is_worked_out() || self.draft.changes.core.status != Status::Running {
                 return;
             }
-            // What failed and waits for what is held in it is run again as a whole, and begins nothing more before.
+            // A failed state that waits for held calls in it will run again as a whole, and starts nothing before.
             if waits(&self.draft, strand).is_some() {
                 continue;
             }
@@ -165,8 +165,8 @@ impl Turning<'_> {
         }
     }
 
-    /// Starts as many branches or iterations as may run, each following from `after`. Once the Turn is worked out,
-    /// one that runs is enough.
+    /// Starts as many branches or iterations as may run, each following from `after`. Once the Turn has reached its
+    /// work limit, one running is enough.
     pub(super) fn start_more(&mut self, parent: StrandId, after: Seq) -> Result<(), Failure> {
         let machine = self.machine();
         let state = self.state(&machine, parent);
@@ -196,7 +196,7 @@ impl Turning<'_> {
         }
     }
 
-    /// What an iteration receives: its item, or what `ItemSelector` makes of it.
+    /// The input of an iteration: its item, or the result of `ItemSelector`.
     fn iteration_input(
         &self,
         strand: StrandId,
@@ -217,7 +217,7 @@ impl Turning<'_> {
         Ok(selected)
     }
 
-    /// A branch or iteration of `parent` ended well; its last event was `last`.
+    /// A branch or iteration of `parent` succeeded; its last event was `last`.
     pub(super) fn branch_ended(&mut self, parent: StrandId, index: u32, last: Seq) {
         let machine = self.machine();
         let state = self.state(&machine, parent);
@@ -230,7 +230,7 @@ impl Turning<'_> {
         }
     }
 
-    /// All branches or iterations ended well.
+    /// All branches or iterations succeeded.
     fn gathered(&mut self, strand: StrandId) -> Result<(), Failure> {
         let machine = self.machine();
         let state = self.state(&machine, strand);

@@ -23,7 +23,7 @@ impl Turning<'_> {
                     break;
                 }
             }
-            // What the state itself assigns and outputs belongs to its default.
+            // The state's own `Assign` and `Output` belong to its default.
             let (next, output, assign, field): (StateIx, _, _, _) = match (chosen, choice.default) {
                 (Some((at, rule)), _) => (rule.next, &rule.output, &rule.assign, format!("Choices[{at}]/")),
                 (None, Some(default)) => (default, &state.output, &state.assign, String::new()),

@@ -1,4 +1,4 @@
-//! The execution is stopped, runs out of time or history, or is taken up again.
+//! Stops, time limits, history limits, and redrives.
 
 use super::Turning;
 use crate::event::{EventKind, Fault};
@@ -9,7 +9,7 @@ use perdura_asl::error::RUNTIME;
 use std::sync::Arc;
 
 impl Turning<'_> {
-    /// Ended from outside. Step Functions writes nothing about the states, and follows from nothing.
+    /// Ends the execution from outside. As in Step Functions, states get no events, and this event follows from none.
     pub(super) fn stop(&mut self, kind: EventKind) {
         self.cancel_all();
         self.emit_after(Seq(0), StrandId::TOP, kind);
@@ -30,7 +30,7 @@ impl Turning<'_> {
         self.emit_after(before, StrandId::TOP, EventKind::ExecutionFailed(Fault::new(RUNTIME, cause)));
     }
 
-    /// Redrives, unless there is a reason not to, or it was done under this token already.
+    /// Redrives, unless that is not allowed, or was done under this token already.
     pub(super) fn redrive(&mut self, token: Option<&Arc<str>>) {
         let base = self.draft.base;
         if token.is_some_and(|token| base.redriven_under(token).is_some()) {
@@ -43,7 +43,7 @@ impl Turning<'_> {
             EventKind::ExecutionRedriven { redrive_count: base.core.redrives + 1, token: token.cloned() };
         self.emit_after(Seq(0), StrandId::TOP, redriven);
         for strand in self.draft.strand_ids() {
-            // What goes on may fail at once, and bring down the others or the whole.
+            // The continued strands may fail at once, and end others or the whole.
             if self.draft.changes.core.status != Status::Running {
                 return;
             }

@@ -1,4 +1,4 @@
-//! A step failed: try again later, take the catcher's way, or fail what is around it.
+//! A failed step: retry later, follow a catcher, or fail the state around it.
 
 use super::{Seen, Turning, after_of};
 use crate::effect::Effect;
@@ -14,20 +14,20 @@ use perdura_asl::machine::{After, Kind, QueryLanguage, Retrier, State, Transitio
 use perdura_asl::scope::{Failure, States};
 
 impl Turning<'_> {
-    /// An expression failed, or data did not fit.
+    /// An expression failed, or its data did not fit.
     pub(super) fn evaluation_failed(&mut self, strand: StrandId, failure: Failure) {
         self.abort_branches(strand);
         let fault = self.tell_failure(strand, failure);
         self.step_failed(strand, fault);
     }
 
-    /// The failure as the state's fault, which of an expression is also an event.
+    /// The failure as the state's fault; for an expression it is also an event.
     fn tell_failure(&mut self, strand: StrandId, failure: Failure) -> Fault {
         let machine = self.machine();
         let name = &self.state(&machine, strand).name;
         let step = self.step(strand);
         let (entered, entered_after) = (step.entered, step.entered_after);
-        // What is too large is told by whose it is, and not by the state again.
+        // The text for data that is too large already names the field, so the state's name is not added.
         let cause = if failure.error == DATA_LIMIT_EXCEEDED {
             failure.cause
         } else {
@@ -36,8 +36,8 @@ impl Turning<'_> {
         };
         let fault = Fault::new(failure.error, cause);
         if failure.error == QUERY_EVALUATION {
-            // Step Functions chains this event to what came before the state, if nothing of it had happened. Only what
-            // a Wait waits for is evaluated behind its beginning.
+            // Step Functions links this event to the event before the state, if the state has no other events. Only the
+            // expressions of a Wait are evaluated after its beginning.
             let last = self.strand(strand).last;
             let waits = matches!(self.state(&machine, strand).kind, Kind::Wait(_));
             let after = if last == entered && !waits { entered_after } else { last };
@@ -48,25 +48,25 @@ impl Turning<'_> {
         fault
     }
 
-    /// The strand's step failed, and the event that says so is written. Goes up until somebody handles it.
+    /// The strand's step failed, and its event is written. Goes up until a state handles the fault.
     pub(super) fn step_failed(&mut self, strand: StrandId, fault: Fault) {
         self.failed(strand, fault, Whose::State);
     }
 
-    /// The same, where the task itself failed, and not what the state makes of its data.
+    /// The same, if the task itself failed, and not the processing of its data.
     pub(super) fn task_failed(&mut self, strand: StrandId, fault: Fault) {
         self.failed(strand, fault, Whose::Task);
     }
 
     fn failed(&mut self, strand: StrandId, fault: Fault, whose: Whose) {
-        // Also what has taken all its work can be caught.
+        // A failure by the work limit can be caught too.
         self.allow();
         let (mut strand, mut fault, mut whose) = (strand, fault, whose);
         loop {
             match self.handle(strand, &fault, whose) {
                 Handled::Yes => return,
                 Handled::No => {}
-                // What a catcher evaluates may fail in turn; nobody in this state handles that.
+                // A catcher's expressions may fail in turn; no handler of this state applies then.
                 Handled::FailedAgain(again) => fault = again,
             }
             whose = Whose::State;
@@ -80,7 +80,7 @@ impl Turning<'_> {
         }
     }
 
-    /// Retry, or Catch, or neither.
+    /// Applies Retry, or Catch, or neither.
     fn handle(&mut self, strand: StrandId, fault: &Fault, whose: Whose) -> Handled {
         let machine = self.machine();
         let state = self.state(&machine, strand);
@@ -100,9 +100,8 @@ impl Turning<'_> {
         let step = self.step(strand);
         let told = self.trial.and_then(|trial| trial.retries);
         let retries = told.unwrap_or_else(|| step.retries.get(&at).copied().unwrap_or(0));
-        // Only what was certainly not done may be done under a new key; a call that succeeded and whose
-        // result could then not be used is not done again under another.
-        // A Map Run keeps its key too: its children follow from it.
+        // Only a call that was certainly not performed may get a new key; a successful call whose result could not be
+        // used keeps its key. A Map Run keeps its key too: its children follow from it.
         let refused = step.map_run.is_none() && step.sent.as_ref().is_none_or(Sent::is_refused);
         let round = if refused { step.round.next() } else { step.round };
         if retrier.delay_ms(retries, 0.0).is_none() {
@@ -129,7 +128,7 @@ impl Turning<'_> {
         true
     }
 
-    /// How long the pause before the next attempt can be at most; `None`: there is no next.
+    /// The longest possible pause before the next attempt; `None`: there is none.
     pub(super) fn longest_pause(&self, strand: StrandId, fault: &Fault) -> Option<i64> {
         let machine = self.machine();
         let Kind::Task(task) = &self.state(&machine, strand).kind else { return None };
@@ -185,7 +184,7 @@ impl Turning<'_> {
         }
     }
 
-    /// One branch or iteration failed for good: the others are stopped where they are.
+    /// One branch or iteration failed for good: the others are stopped.
     fn branch_failed(&mut self, strand: StrandId, parent: StrandId, index: u32, fault: &Fault) {
         let machine = self.machine();
         self.note(Note::StrandFailed { strand, fault: fault.clone() });
@@ -207,7 +206,7 @@ impl Turning<'_> {
         self.abort_live(strand, failed_at, None);
     }
 
-    /// Says of every branch under way, but one, that it was stopped.
+    /// Records for every running branch, except one, that it was stopped.
     fn abort_live(&mut self, parent: StrandId, failed_at: Seq, but: Option<u32>) {
         let machine = self.machine();
         let state = self.state(&machine, parent);
@@ -222,7 +221,7 @@ impl Turning<'_> {
         }
     }
 
-    /// Says of a stopped strand what it was doing.
+    /// Stops a strand: cancels its call, and records the aborted state.
     fn abort_strand(&mut self, strand: StrandId, failed_at: Seq) {
         let machine = self.machine();
         let Some(step) = &self.strand(strand).step else { return };
@@ -248,7 +247,7 @@ impl Turning<'_> {
         }
     }
 
-    /// The branches of a strand are gone, with what they were doing.
+    /// Removes the branches of a strand, and cancels their calls.
     fn drop_branches(&mut self, strand: StrandId) {
         if !matches!(self.step(strand).standing, Standing::Fanning(_)) {
             return;
@@ -272,13 +271,13 @@ impl Turning<'_> {
         found
     }
 
-    /// Nobody waits for what this strand has under way.
+    /// Cancels the call of this strand.
     pub(super) fn cancel(&mut self, strand: StrandId) {
         let Some(step) = self.draft.peek(strand).and_then(|strand| strand.step.as_ref()) else { return };
         let calls = match &step.standing {
             Standing::Calling { .. } if step.sent.as_ref().is_none_or(|sent| sent.failed.is_none()) => true,
             Standing::MapRunning { over: false, .. } => false,
-            // What is known of its key is on record already, and stays so.
+            // The status of its key is on record already, and stays.
             Standing::Held { .. } if step.sent.as_ref().is_some_and(Sent::is_in_doubt) => {
                 if self.cancelled.insert(strand) {
                     let (key, stops_job) = (self.key(strand), self.is_job(strand));
@@ -295,7 +294,7 @@ impl Turning<'_> {
         if !calls {
             return self.effects.push(Effect::StopMapRun { strand, key });
         }
-        // A call of this very Turn has not left yet, and now never will; a task that no worker took was not begun.
+        // A call of this same Turn has not left yet, and now never will; a task that no worker took was not begun.
         let mut certainly_not = self.is_unstarted(strand);
         if self.called.contains(&strand) {
             self.effects.retain(|effect| !matches!(effect, Effect::CallTask(call) if call.strand == strand));

@@ -1,4 +1,4 @@
-//! A state has its result: shape the output, set the variables, go on.
+//! A state with a result: shapes the output, sets the variables, goes on.
 
 use super::{Seen, Turning};
 use crate::event::EventKind;
@@ -86,7 +86,7 @@ impl Turning<'_> {
         self.leave(strand, state, output, assigned, state.next)
     }
 
-    /// The state is left for the next one, or its flow ends.
+    /// Leaves the state for the next one, or ends its flow.
     pub(super) fn leave(
         &mut self,
         strand: StrandId,
@@ -113,7 +113,7 @@ impl Turning<'_> {
         Ok(())
     }
 
-    /// A strand came to the end of its flow.
+    /// A strand reached the end of its flow.
     fn flow_ended(&mut self, strand: StrandId, output: Payload) {
         match self.strand(strand).parent {
             None => {
@@ -127,7 +127,7 @@ impl Turning<'_> {
         }
     }
 
-    /// A payload may not be larger than the bound.
+    /// Checks that a payload is not larger than the limit.
     pub(super) fn check_size(&self, whose: &str, payload: &Payload) -> Result<(), Failure> {
         if payload.depth() > DEPTH_MAX {
             let cause = format!("The result of '{whose}' nests more than {DEPTH_MAX} deep.");

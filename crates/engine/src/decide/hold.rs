@@ -1,8 +1,8 @@
-//! Nobody knows whether a call was performed, and it may not be repeated: the step is held until a person, or a
-//! late answer, says how it went.
+//! Holds: the outcome of a call is unknown, and it may not be repeated. The step is held until a person, or a late
+//! answer, says how it went.
 //!
-//! That is so where the destination's policy says `hold`, and where its receiver may have forgotten the key by the
-//! time of the next attempt. The step has not failed, so the history says nothing yet.
+//! That is so if the destination's policy says `hold`, or if its receiver may have forgotten the key by the time of the
+//! next attempt. The step has not failed, so the history has no event yet.
 
 use super::Turning;
 use super::task::Prepared;
@@ -23,7 +23,7 @@ use perdura_asl::scope::Failure;
 use std::sync::Arc;
 
 impl Turning<'_> {
-    /// The call ended, and nobody knows how: is the step held rather than failed?
+    /// The call ended with an unknown outcome: whether the step is held instead of failed.
     pub(super) fn holds_after(&self, strand: StrandId, fault: &Fault) -> bool {
         let policy = self.policy(strand);
         match policy.uncertain {
@@ -34,13 +34,13 @@ impl Turning<'_> {
         }
     }
 
-    /// The call is about to be repeated in its round: is the step held instead?
+    /// The call is about to be repeated in its round: whether the step is held instead.
     pub(super) fn holds_again(&self, strand: StrandId) -> bool {
         self.repeated(strand).is_some() && self.may_be_held(strand, &self.policy(strand))
     }
 
-    /// The same where the bytes that went out are lost, and these would go out in their place. Of a child that has ended
-    /// only its answer is known for certain, and that is lost too.
+    /// The same if the sent bytes are lost, and these would replace them. For a child that has ended, only its answer
+    /// is certain, and that is lost too.
     pub(super) fn holds_lost(&self, strand: StrandId, task: &Task, input: &Payload) -> bool {
         if self.is_other(strand, input) {
             return true;
@@ -51,14 +51,14 @@ impl Turning<'_> {
         is_child || self.may_be_held(strand, &self.draft.base.policies.policy(&task.resource, &again))
     }
 
-    /// Whether something else was sent under the key. Nothing goes out under it with other bytes, whoever wants it.
+    /// Whether other bytes were sent under the key. A key never goes out with other bytes, even on request.
     fn is_other(&self, strand: StrandId, input: &Payload) -> bool {
         let step = self.step(strand);
         let lost = step.sent_in(step.round).and_then(|sent| sent.lost);
         lost.is_some_and(|lost| lost != Digest::of(input))
     }
 
-    /// What may have been performed in this round and would now go out again, without anybody's word.
+    /// The call that may have been performed in this round and would now be repeated without a person's word.
     fn repeated(&self, strand: StrandId) -> Option<&Sent> {
         let step = self.step(strand);
         step.sent.as_ref().filter(|sent| sent.round == step.round && sent.is_in_doubt() && !sent.again)
@@ -82,20 +82,20 @@ impl Turning<'_> {
         self.draft.base.policies.policy(&task.resource, sent)
     }
 
-    /// Whether the receiver may have forgotten the key by then. Of two clocks the later one is believed.
+    /// Whether the receiver may have forgotten the key by then. The later one of the two clocks counts.
     fn is_forgotten(&self, strand: StrandId, policy: &Policy, pause_ms: i64) -> bool {
         let then = self.now.max(self.moment.steady).after_ms(pause_ms);
         self.step(strand).sent.as_ref().is_some_and(|sent| then > sent.at.after_ms(policy.key_memory_ms))
     }
 
-    /// The step is held. Its call, if it is still under way, may yet answer; so may whoever has its token.
+    /// Holds the step. Its call, if it is still under way, may yet be answered; so may its token.
     pub(super) fn hold(&mut self, strand: StrandId, fault: Fault) {
         let key = self.key(strand);
         self.note(Note::Ledger { strand, key: key.clone(), status: LedgerStatus::Uncertain });
         self.note(Note::Held { strand, key, fault, at: Some(self.now) });
     }
 
-    /// Held before it is called again; what is known of its key is on record already.
+    /// Holds it before another call; the status of its key is on record already.
     pub(super) fn hold_again(&mut self, strand: StrandId) {
         let key = self.key(strand);
         let cause = "An earlier call under this key may have been performed, and may not be repeated.";
@@ -103,19 +103,19 @@ impl Turning<'_> {
         self.note(Note::Held { strand, key, fault, at: Some(self.now) });
     }
 
-    /// Held because what it gave to an earlier run of what is around it was too large to be kept.
+    /// Holds it because the result of an earlier run of the state around it was too large to keep.
     pub(super) fn hold_lost(&mut self, strand: StrandId) {
         let cause = "This call was answered before, and neither the answer nor what was sent could be kept.";
         self.hold(strand, Fault::new("Perdura.Uncertain", cause));
     }
 
-    /// Held because the process that called is gone.
+    /// Holds it because the calling process is gone.
     pub(super) fn hold_interrupted(&mut self, strand: StrandId) {
         let cause = "The process that made this call ended before the answer was on record.";
         self.hold(strand, Fault::new("Perdura.Interrupted", cause));
     }
 
-    /// An answer to a held step. What leaves it in doubt changes nothing.
+    /// An answer to a held step. An answer that leaves the doubt changes nothing.
     pub(super) fn settle_held(&mut self, strand: StrandId, outcome: &Outcome) {
         if self.leaves_doubt(strand, outcome) {
             return self.ignore("the step is held, and this answer leaves it in doubt");
@@ -128,8 +128,8 @@ impl Turning<'_> {
         }
     }
 
-    /// A Parallel or Map failed and is to be run again. What may have been performed in it and may not be repeated keeps
-    /// it from that until somebody knows how it went.
+    /// A Parallel or Map failed and is to run again. Calls in it that may have been performed and may not be repeated
+    /// delay that until their outcome is known.
     pub(super) fn waits_for_held(&mut self, strand: StrandId, fault: &Fault) -> bool {
         if !matches!(self.step(strand).standing, Standing::Fanning(_)) {
             return false;
@@ -149,7 +149,7 @@ impl Turning<'_> {
             }
             let key = self.key(child);
             if step.sent.as_ref().is_some_and(|sent| sent.failed.is_none()) {
-                // It was called off with the branches around it, and is not: its answer would settle it.
+                // It was cancelled with the branches around it; keep it, because its answer would settle it.
                 self.effects.retain(
                     |effect| !matches!(effect, Effect::CancelTask { strand, .. } if *strand == child),
                 );
@@ -166,7 +166,7 @@ impl Turning<'_> {
         true
     }
 
-    /// Whether a strand has a call that is held, or would be if it were given up now.
+    /// Whether a strand has a call that is held, or would be held if it were given up now.
     fn may_not_be_repeated(&self, strand: StrandId) -> bool {
         let Some(step) = &self.strand(strand).step else { return false };
         match &step.standing {
@@ -182,8 +182,8 @@ impl Turning<'_> {
         }
     }
 
-    /// It is known of a held call what the next run of the Parallel or Map around it needs. Once that is known of all of
-    /// them, it is run again.
+    /// A held call is settled for the next run of the Parallel or Map around it. Once all of them are, the state runs
+    /// again.
     fn settle_waiting(&mut self, strand: StrandId, waiting: StrandId, known: Option<&Outcome>) {
         let key = self.key(strand);
         let Some(sent) = self.step(strand).sent.clone() else { return };
@@ -207,7 +207,7 @@ impl Turning<'_> {
         }
     }
 
-    /// A person says how it went.
+    /// A person resolves a call.
     pub(super) fn resolve(&mut self, by: &By, resolution: &Resolution, reason: &Arc<str>) {
         let by = &self.moved(by);
         let strand = by.strand();
@@ -236,7 +236,7 @@ impl Turning<'_> {
             (Standing::Resting { .. }, Resolution::Again) => {
                 return self.ignore("the call is made again by itself");
             }
-            // Said twice it would be done twice.
+            // If it counted twice, the call would be repeated twice.
             (Standing::Held { .. }, Resolution::Again) if self.attempted(by).is_none() => {
                 return self.ignore("this attempt was called again already");
             }
@@ -261,8 +261,8 @@ impl Turning<'_> {
             reason: reason.clone(),
             at: Some(self.now),
         });
-        // What may still be under way is not waited for, also where another call follows. A job under the same key is
-        // the one that this call asks for again.
+        // A call that may still be under way is not waited for, even if another call follows. A job under the same key
+        // is the one that this call requests again.
         if !rests {
             let stops_job = outcome.is_some() && self.is_job(strand);
             self.effects.push(Effect::CancelTask { strand, key, stops_job });
@@ -276,7 +276,7 @@ impl Turning<'_> {
         }
     }
 
-    /// The same call again, because a person says so: the attempt that was held has failed now.
+    /// Repeats the call, because a person says so: the held attempt has failed now.
     fn call_held_again(&mut self, strand: StrandId, prepared: Option<Result<Prepared, Failure>>) {
         let machine = self.machine();
         let state = self.state(&machine, strand);
@@ -302,14 +302,14 @@ impl Turning<'_> {
         }
     }
 
-    /// Makes sure that there is an attempt to be answered: where none is open, it is scheduled, and does not leave.
-    /// `false`: that failed, and has been dealt with.
+    /// Makes sure that there is an attempt to answer: if none is open, one is scheduled, and does not leave. `false`:
+    /// that failed, and the failure was handled.
     pub(super) fn reopen(&mut self, strand: StrandId) -> bool {
         let round = self.step(strand).round;
         self.reopen_in(strand, round)
     }
 
-    /// The same in another round than the step is in.
+    /// The same in another round than the step's current one.
     pub(super) fn reopen_in(&mut self, strand: StrandId, round: Round) -> bool {
         let step = self.step(strand);
         match &step.standing {

@@ -1,4 +1,4 @@
-//! A Distributed Map: children of their own, in a Map Run that somebody else drives.
+//! A Distributed Map: children of their own, in a Map Run that the runtime drives.
 
 use super::{Seen, Turning};
 use crate::arn;
@@ -37,22 +37,22 @@ impl Turning<'_> {
         Ok(())
     }
 
-    /// A retry goes on with the children that there are: what they left in doubt stays under its keys, and those that
-    /// succeeded are not run again.
+    /// A retry continues with the existing children: those in doubt keep their keys, and those that succeeded do not
+    /// run again.
     fn retry_map_run(&mut self, strand: StrandId, run: MapRunId) -> Result<(), Failure> {
         let order = self.map_run_begins(strand, run)?;
         self.take_up_map_run(strand, order);
         Ok(())
     }
 
-    /// The state has started once its items are known. What it tolerates is looked at behind that, as AWS does.
+    /// The state has started once its items are known. Its tolerance is checked after that, as on AWS.
     fn map_run_begins(&mut self, strand: StrandId, run: MapRunId) -> Result<MapRunOrder, Failure> {
         let (order, tolerance) = self.map_run_parts(strand, run)?;
         self.emit(strand, EventKind::MapStateStarted { length: order.items_known() });
         Ok(tolerance?.of(order))
     }
 
-    /// The same Map Run goes on with the children that did not succeed.
+    /// The same Map Run continues with the children that did not succeed.
     pub(super) fn redrive_map_run(&mut self, strand: StrandId) {
         let Some(run) = self.step(strand).map_run.clone() else { return };
         match self.map_run_order(strand, run) {
@@ -68,25 +68,26 @@ impl Turning<'_> {
         self.effects.push(Effect::StartMapRun(Box::new(order)));
     }
 
-    /// Marks when a redrive or a retry has taken up this run, and how many of them there were; `None`: it has only begun.
+    /// Sets the time and number of redrives and retries of this run; `None`: it has only begun.
     pub(super) fn taken_up_at(&self, strand: StrandId, order: &mut MapRunOrder, at: Option<Timestamp>) {
         let retries = u32::try_from(self.step(strand).retry_count()).unwrap_or(u32::MAX);
         let redrives = self.draft.changes.core.redrives.saturating_add(retries);
         (order.redriven_at, order.redrives) = (at, if at.is_some() { redrives } else { 0 });
     }
 
-    /// The order of this run: made of what the strand sees and of the run itself, so that it can be made again.
+    /// The order of this run: it depends only on the strand's data and on the run itself, so that it can be built
+    /// again.
     pub(super) fn map_run_order(&mut self, strand: StrandId, run: MapRunId) -> Result<MapRunOrder, Failure> {
         let (order, tolerance) = self.map_run_parts(strand, run)?;
         Ok(tolerance?.of(order))
     }
 
-    /// The order that tolerates nothing, and what it is to tolerate.
+    /// The order without a tolerance, and the tolerance.
     fn map_run_parts(&mut self, strand: StrandId, run: MapRunId) -> Result<Parts, Failure> {
         let machine = self.machine();
         let state = self.state(&machine, strand);
         let drawn = Dice::new(run.began_at.0, arn::map_run_bits(&run.arn));
-        // However often the order is made, the same is allowed.
+        // Each time the order is built, it has the same work limit.
         drawn.allow(self.draft.base.identity.limits.state_work_max);
         let dice = std::mem::replace(&mut self.dice, drawn);
         let order = match &state.kind {
@@ -229,7 +230,7 @@ struct Tolerance {
     percentage: Option<f64>,
 }
 
-/// An order that tolerates nothing yet, and what it is to tolerate.
+/// An order without a tolerance yet, and the tolerance.
 type Parts = (MapRunOrder, Result<Tolerance, Failure>);
 
 impl Tolerance {

@@ -1,9 +1,9 @@
-//! The process that performed this execution's effects is gone: what is under way is told again.
+//! Resumes an execution after its process is gone: repeats the effects that were under way.
 //!
-//! Nobody knows how far a call got, so it is made again under its key, with the recorded bytes. What is in the hands
-//! of a worker, or was handed over with a token, is answered by token and not made again; a job that was handed over,
-//! and a task that no worker has taken, are only waited for again. Nothing of this is history: only which calls were
-//! repeated is noted.
+//! Nobody knows how far a call got, so it is repeated under its key, with the recorded bytes. A task in the hands of a
+//! worker, or a call that was handed over with a token, is answered by token and not repeated; for a job that was
+//! handed over, and a task that no worker has taken, perdura only waits again. None of this is history: only the
+//! repeated calls are noted.
 
 use super::{LiveCall, Turning};
 use crate::effect::{Call, Effect};
@@ -17,9 +17,9 @@ use std::collections::BTreeSet;
 
 impl Turning<'_> {
     pub(super) fn resume(&mut self) {
-        // What has no time left is about to be given up; it is not begun again for that.
+        // A call whose time is up is about to be given up; it is not repeated before.
         if self.begins_calls && self.draft.base.core.timeout_at.is_none_or(|at| at > self.moment.steady) {
-            // A Map Run that cannot be ordered again fails, and may bring down others: so these come first.
+            // A Map Run that cannot be ordered again fails, and may end others: so these come first.
             self.each_running(Self::resume_map_run);
             self.each_running(Self::resume_call);
         }
@@ -64,7 +64,8 @@ impl Turning<'_> {
             return;
         }
         let holds = self.holds_again(strand);
-        // What no worker has taken was certainly not performed, unless one did so after the backup that this comes from.
+        // A task that no worker has taken was certainly not performed, unless a worker took it after this backup was
+        // made.
         let is_queued = call.resource.pattern == Pattern::Worker;
         if handed_over || is_queued && !(holds && self.is_restored(strand)) {
             return self.effects.push(Effect::AwaitTask(call));
@@ -76,7 +77,7 @@ impl Turning<'_> {
         self.effects.push(Effect::CallTask(call));
     }
 
-    /// The strand's call as it was made, if it is to be made again, or is a job that was handed over.
+    /// The strand's recorded call, if it is to be repeated, or is a job that was handed over.
     fn call_again(&self, machine: &Machine, strand: StrandId) -> Option<(Call, bool)> {
         let step = self.step(strand);
         let Standing::Calling { started, submitted, timeout, heartbeat } = &step.standing else {
@@ -110,7 +111,7 @@ impl Turning<'_> {
         matches!(&self.state(&self.machine(), strand).kind, Kind::Task(task) if task.resource.pattern == Pattern::Sync)
     }
 
-    /// Clocks of silence are not durable: they begin anew.
+    /// Heartbeat clocks are not durable: they begin anew.
     fn restart_heartbeats(&mut self) {
         let now = self.moment.steady;
         for id in self.draft.strand_ids() {
@@ -140,8 +141,8 @@ impl Execution {
         !self.is_ended() && steps.any(|step| waits(&step.standing))
     }
 
-    /// Whether somebody in this process looks after something of it, though it makes no call: a worker is waited for,
-    /// or the end of a job or of a Map Run. A new process has to resume it for that, also where it sleeps.
+    /// Whether this process must attend to something of it besides calls: it waits for a worker, or for the end of a
+    /// job or of a Map Run. Then a new process must resume it, even if it sleeps.
     pub fn is_attended(&self) -> bool {
         let is_attended = |standing: &Standing, pattern: Option<Pattern>| match (standing, pattern) {
             (Standing::MapRunning { over, .. }, _) => !over,

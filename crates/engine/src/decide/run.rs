@@ -1,4 +1,4 @@
-//! Taking what is ready: each state by its kind, until all wait or the Turn is full.
+//! Takes strands that are ready: each state by its kind, until all wait or the Turn is full.
 
 use super::{Seen, Turning};
 use crate::event::EventKind;
@@ -13,12 +13,12 @@ use perdura_asl::machine::{Fail, Kind, MapMode, Pass, QueryLanguage, Scalar, Sta
 use perdura_asl::scope::{Failure, Scope};
 use perdura_asl::timestamp;
 
-/// What entering and leaving a state costs beside its expressions.
+/// The work of entering and leaving a state besides its expressions.
 const STATE_WORK: u64 = 500;
-/// So many bytes of payload are one unit: they are copied, and written.
+/// So many bytes of payload count as one unit, for copying and writing.
 const BYTES_PER_UNIT: u64 = 16;
 
-/// The longest wait that the language can write.
+/// The longest wait in the language.
 const SECONDS_MAX: i64 = 99_999_999;
 
 impl Turning<'_> {
@@ -42,29 +42,29 @@ impl Turning<'_> {
         }
     }
 
-    /// Whether what the strand is ready for may be done in this process.
+    /// Whether this process may take the strand's next step.
     fn may_take(&self, strand: StrandId) -> bool {
         let state = || Some(self.draft.base.machine.state(self.strand(strand).step.as_ref()?.state));
         self.begins_calls || !state().is_some_and(|state| begins_a_call(&state.kind))
     }
 
-    /// How much work this Turn has taken so far.
+    /// The work of this Turn so far.
     pub(super) fn work(&self) -> u64 {
         let around = u64::from(self.states) * STATE_WORK + self.bytes as u64 / BYTES_PER_UNIT;
         self.dice.spent().saturating_add(around)
     }
 
-    /// This Turn has taken so much work that the next one goes on.
+    /// Whether this Turn has reached its work limit, so that the next one goes on.
     pub(super) fn is_worked_out(&self) -> bool {
         self.work() >= self.draft.base.identity.limits.turn_work_max
     }
 
-    /// What follows may take as much work as the expressions of one state.
+    /// Allows the work of one state's expressions from here on.
     pub(super) fn allow(&self) {
         self.dice.allow(self.allowance);
     }
 
-    /// One strand goes on from where it is ready.
+    /// Continues one ready strand.
     fn take(&mut self, strand: StrandId) {
         self.allow();
         let machine = self.machine();
@@ -105,7 +105,7 @@ impl Turning<'_> {
             return self.finish_jsonata(strand, state, &raw, None);
         }
         let input = self.effective_input(strand, state)?;
-        // A Pass is a task that gives its `Result`, or else what it receives.
+        // A Pass is a task with its `Result`, or else its input, as the result.
         let received = match &pass.parameters {
             Some(parameters) => self
                 .with_scope(strand, &Seen::input(input.value()), |scope| {

@@ -1,4 +1,4 @@
-//! A Task: what is sent, under which key, and what comes back.
+//! A Task: its bytes and key, and its answers.
 
 use super::{Seen, Turning};
 use crate::effect::{Call, Effect};
@@ -15,10 +15,10 @@ use perdura_asl::resource::{Pattern, Target, TaskKind};
 use perdura_asl::scope::{Failure, Scope};
 use std::sync::Arc;
 
-/// The longest timeout that the language can write.
+/// The longest timeout in the language.
 const SECONDS_MAX: i64 = 99_999_999;
 
-/// What a task sends, before it is on record.
+/// The parts of a call, before it is on record.
 pub(super) struct Prepared {
     round: Round,
     pub(super) input: Payload,
@@ -42,9 +42,9 @@ impl Turning<'_> {
         } else {
             (self.holds_again(strand), None)
         };
-        // A child that has ended may be swept before its parent ends: asked for again, it would begin anew.
+        // A child that has ended may be swept before its parent ends: requested again, it would begin anew.
         let is_child = task.resource.kind == TaskKind::Child;
-        // An earlier run of what is around it was answered.
+        // An earlier run of the state around it got an answer.
         if let Some(result) = self.step(strand).done.clone().filter(|_| holds || is_child) {
             return self.finish(strand, state, &task.after, result);
         }
@@ -57,13 +57,13 @@ impl Turning<'_> {
         Ok(())
     }
 
-    /// Schedules the task, whatever its destination says.
+    /// Schedules the task, whatever its destination's policy is.
     pub(super) fn schedule(&mut self, strand: StrandId, state: &State, task: &Task) -> Result<(), Failure> {
         let round = self.step(strand).round;
         self.schedule_in(strand, state, task, round)
     }
 
-    /// The same in another round than the step is in.
+    /// The same in another round than the step's current one.
     pub(super) fn schedule_in(
         &mut self,
         strand: StrandId,
@@ -75,7 +75,7 @@ impl Turning<'_> {
         self.send(strand, task, prepared)
     }
 
-    /// What would go out if the strand's task were taken again in its round.
+    /// The call that would go out if the strand's task were taken again in its round.
     pub(super) fn prepare_again(&self, strand: StrandId) -> Result<Prepared, Failure> {
         let machine = self.machine();
         let state = self.state(&machine, strand);
@@ -85,7 +85,7 @@ impl Turning<'_> {
         }
     }
 
-    /// What would go out in a round.
+    /// The call that would go out in a round.
     fn prepare(
         &self,
         strand: StrandId,
@@ -94,9 +94,9 @@ impl Turning<'_> {
         round: Round,
     ) -> Result<Prepared, Failure> {
         let input = self.effective_input(strand, state)?;
-        // The same round sends the same bytes, whatever the expressions would now say.
+        // The same round sends the same bytes, whatever the expressions would give now.
         let again = self.step(strand).sent_in(round).cloned();
-        // A worker answers for the attempt that it took. Who got a token with the bytes has the same one each time.
+        // A worker answers for the attempt that it took. A token that is part of the bytes is the same each time.
         let has_worker = task.resource.pattern == Pattern::Worker;
         let secret = match &again {
             Some(sent) if has_worker => sent.secret.map(Secret::next_attempt),
@@ -130,7 +130,7 @@ impl Turning<'_> {
         })
     }
 
-    /// Puts on record what goes out, and has it leave.
+    /// Records the call, and lets it leave.
     pub(super) fn send(&mut self, strand: StrandId, task: &Task, prepared: Prepared) -> Result<(), Failure> {
         let Prepared { round, input: sent, secret, credentials, timeout, heartbeat } = prepared;
         let has_worker = task.resource.pattern == Pattern::Worker;
@@ -157,7 +157,7 @@ impl Turning<'_> {
                 secret,
             })),
         );
-        // A worker says itself when it starts; every other call starts as it leaves.
+        // A worker says itself when it starts; every other call starts when it leaves.
         if !has_worker {
             self.emit(strand, EventKind::TaskStarted { family, worker: None });
         }
@@ -190,7 +190,7 @@ impl Turning<'_> {
         }
     }
 
-    /// The step that this names, if it is still in the round that is meant.
+    /// The addressed step, if it is still in that round.
     pub(super) fn addressed(&self, by: &By) -> Option<&Step> {
         let step = self.draft.peek(by.strand())?.step.as_ref()?;
         let named = match by {
@@ -206,7 +206,7 @@ impl Turning<'_> {
         named.then_some(step)
     }
 
-    /// The same call, at the strand that now takes the step: where a Parallel or Map was run again, another one does.
+    /// The same call, at the strand that now has the step: after another run of a Parallel or Map it is another strand.
     pub(super) fn moved(&self, by: &By) -> By {
         if self.draft.peek(by.strand()).is_some() {
             return by.clone();
@@ -219,7 +219,7 @@ impl Turning<'_> {
         strands.find(|by| self.addressed(by).is_some()).unwrap_or_else(|| by.clone())
     }
 
-    /// The same, for what only the running attempt can say: that it was taken, lives, was handed over, or failed.
+    /// The same, for inputs that only the running attempt can send: taken, heartbeat, handed over, failed.
     pub(super) fn attempted(&self, by: &By) -> Option<&Step> {
         let step = self.addressed(by)?;
         let sent = step.sent.as_ref();
@@ -265,13 +265,13 @@ impl Turning<'_> {
         let now = self.moment.steady;
         let step = self.draft.strand(strand).and_then(|strand| strand.step.as_mut());
         if let Some(Standing::Calling { heartbeat: Some(clock), .. }) = step.map(|step| &mut step.standing) {
-            // Not recorded: a clock of silence is not durable.
+            // Not recorded: heartbeat clocks are not durable.
             clock.start(now);
         }
     }
 
-    /// An answer. That it was done counts for the step whichever attempt says so; every other answer counts for the
-    /// attempt that gives it, because another one may be under way.
+    /// An answer. A success counts for the step, from any attempt; every other answer counts only for its own attempt,
+    /// because another one may be under way.
     pub(super) fn settle(&mut self, by: &By, outcome: &Outcome) {
         let by = &self.moved(by);
         let strand = by.strand();
@@ -302,8 +302,8 @@ impl Turning<'_> {
         }
     }
 
-    /// The outcome with what it says of the effect at this destination: an error that is listed there is a refusal, and
-    /// where keys are not honoured no refusal speaks for an earlier attempt.
+    /// The outcome with the certainty at this destination: a listed error is a refusal, and without keys no refusal
+    /// counts for an earlier attempt.
     fn judged(&self, strand: StrandId, outcome: &Outcome) -> Outcome {
         let mut judged = outcome.clone();
         let (Outcome::Failed { fault, certainty } | Outcome::SubmitFailed { fault, certainty }) = &mut judged
@@ -339,7 +339,7 @@ impl Turning<'_> {
         }
     }
 
-    /// The strand that now takes the step of this key, if there is one.
+    /// The strand that now has the step of this key, if there is one.
     fn strand_of(&self, key: &EffectKey) -> Option<StrandId> {
         let takes_it = |strand: &StrandId| {
             let has_step = self.draft.peek(*strand).is_some_and(|strand| strand.step.is_some());
@@ -348,15 +348,15 @@ impl Turning<'_> {
         self.draft.strand_ids().into_iter().find(takes_it)
     }
 
-    /// A success under a key that was refused: the step has moved on, but nothing was begun under its next key. So it
-    /// goes back to the round that was performed after all.
+    /// A success under a refused key: the step has moved on, but nothing was begun under its next key. So it returns to
+    /// the round that was performed after all.
     fn goes_back_to(&self, by: &By) -> Option<(StrandId, Round)> {
         let key = self.draft.changes.core.failed_key(by)?;
         let strand = self.strand_of(key)?;
         self.step(strand).can_go_back_to(key.round()).then(|| (strand, key.round()))
     }
 
-    /// A task that waits for a worker does so no longer: it was certainly not performed.
+    /// Takes a task back from the workers' queue: it was certainly not performed.
     fn take_back(&mut self, strand: StrandId) {
         if self.is_unstarted(strand) {
             let key = self.key(strand);
@@ -365,15 +365,15 @@ impl Turning<'_> {
         }
     }
 
-    /// An answer that nobody waits for. Where it says that something was done under a key of which the Ledger says that
-    /// nothing was, nobody knows.
+    /// An answer that no step waits for. If it says that something was done under a key that the Ledger calls failed,
+    /// the key becomes uncertain.
     pub(super) fn late(&mut self, by: &By, outcome: &Outcome) {
         let strand = by.strand();
         let succeeded = matches!(outcome, Outcome::Succeeded { .. });
         let contradicted = self.draft.changes.core.failed_key(by).filter(|_| succeeded).cloned();
         let told = match by {
             By::Key { key, .. } => Some(key.clone()),
-            // After the end, the step that the token is of stands as it stood.
+            // After the end, the step of the token is unchanged.
             By::Token(_) => {
                 let ended = succeeded && self.draft.changes.core.status.is_ended();
                 let own = ended.then(|| self.addressed(by).map(|_| self.key(strand))).flatten();
@@ -388,7 +388,7 @@ impl Turning<'_> {
         }
     }
 
-    /// What the state still knows of the step that is meant.
+    /// The state of the addressed step, for the record of a late answer.
     fn lateness(&self, by: &By) -> Lateness {
         let step = self.draft.peek(by.strand()).and_then(|strand| strand.step.as_ref());
         let current = self.addressed(by).is_some();
@@ -459,7 +459,7 @@ impl Turning<'_> {
             }
             Outcome::Succeeded { output } => {
                 if let Err(failure) = self.check_size(task.resource.whose(), output) {
-                    // It was done, only its answer is too large: a retry must not do it under another key.
+                    // It was performed, only its answer is too large: a retry must not use another key.
                     let fault = Fault::new(failure.error, failure.cause);
                     let certainty = Certainty::Ambiguous;
                     self.emit(strand, EventKind::TaskFailed { family, fault: fault.clone(), certainty });
@@ -484,7 +484,7 @@ impl Turning<'_> {
         self.task_failed(strand, fault);
     }
 
-    /// What the Ledger says of a round whose attempt has failed.
+    /// The Ledger's status of a round whose attempt has failed.
     pub(super) fn failed_status(&self, strand: StrandId) -> LedgerStatus {
         match &self.step(strand).sent {
             Some(sent) if sent.is_in_doubt() => LedgerStatus::Uncertain,

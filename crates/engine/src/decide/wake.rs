@@ -1,4 +1,4 @@
-//! Time has passed: who wanted to be woken?
+//! Time has passed: wakes strands whose time has come.
 
 use super::Turning;
 use crate::effect::Effect;
@@ -11,21 +11,21 @@ use perdura_asl::error::{HEARTBEAT_TIMEOUT, TIMEOUT};
 
 impl Turning<'_> {
     pub(super) fn wake(&mut self) {
-        // Whatever comes of it, this timer is spent.
+        // In any case this timer is used up.
         self.draft.core().timer = Wake::default();
         if self.draft.base.core.timeout_at.is_some_and(|at| at <= self.moment.steady) {
             return self.stop(EventKind::ExecutionTimedOut(Fault::default()));
         }
         let due = self.draft.base.deadlines.due(&self.moment);
-        // All that ran out of time at this moment is said before anything follows from it, as Step Functions does.
+        // All timeouts of this moment are recorded before anything follows from them, as in Step Functions.
         let late: Vec<(StrandId, Fault)> =
             due.iter().filter_map(|strand| Some((*strand, self.timed_out(*strand)?))).collect();
-        // Their catchers share what one state may take: none of them can wait for the next Turn.
+        // Their catchers share the work limit of one state: none of them can wait for the next Turn.
         let whole = self.allowance;
         let share = whole / late.len().max(1) as u64;
         for strand in due {
             let fault = late.iter().find(|(late, _)| *late == strand).map(|(_, fault)| fault.clone());
-            // An earlier one may have brought this one down.
+            // An earlier one may have ended this one.
             if self.draft.changes.core.status != Status::Running || self.draft.peek(strand).is_none() {
                 continue;
             }
@@ -55,7 +55,7 @@ impl Turning<'_> {
         }
     }
 
-    /// A call that took too long or fell silent.
+    /// A call that took too long or missed its heartbeat.
     fn timed_out(&mut self, strand: StrandId) -> Option<Fault> {
         let Standing::Calling { timeout, .. } = &self.draft.peek(strand)?.step.as_ref()?.standing else {
             return None;

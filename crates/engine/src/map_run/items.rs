@@ -1,4 +1,4 @@
-//! From items to what a child receives: one item, or a batch of them, each as `ItemSelector` makes it.
+//! Makes the inputs of children from items: one item, or a batch of them, each through `ItemSelector`.
 
 use crate::effect::{BatcherOrder, MapRunOrder};
 use crate::event::Fault;
@@ -9,7 +9,7 @@ use perdura_asl::scope::{Scope, States, Variables};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What `Map.Item.Source` says of items that are part of the state's input.
+/// `Map.Item.Source` for items that are part of the state's input.
 const STATE_DATA: &str = "STATE_DATA";
 
 /// The items of a run that are not part of a child yet.
@@ -34,7 +34,7 @@ struct Item {
 }
 
 impl Item {
-    /// As a child receives it without a selector.
+    /// The child's input without a selector.
     fn whole(self) -> Payload {
         let Some(key) = self.key else { return self.value.into() };
         let mut pair = Map::new();
@@ -44,14 +44,13 @@ impl Item {
     }
 }
 
-/// What one child receives.
+/// The input of one child.
 pub(super) struct Made {
-    /// How many items that is.
     pub(super) items: u32,
     pub(super) input: Payload,
 }
 
-/// Items that wait for the others of their batch.
+/// Items that wait for the rest of their batch.
 #[derive(Default)]
 struct Batch {
     items: Vec<Payload>,
@@ -68,7 +67,7 @@ impl Items {
                 .iter()
                 .map(|(key, value)| Item { key: Some(key.clone()), value: value.clone() })
                 .collect(),
-            // The engine orders a list or an object; anything else has no items.
+            // The engine orders a list or an object; any other value has no items.
             Some(_) | None => VecDeque::new(),
         };
         Self {
@@ -120,9 +119,9 @@ impl Items {
         self.are_all_here && self.waiting() == 0
     }
 
-    /// What the next child receives; `None`: there are not enough items yet, or no more, or so much work is spent that
-    /// the batch has to wait for the rest. What is passed over need not be made, unless its size says where the next
-    /// one begins.
+    /// The input of the next child; `None`: there are not enough items yet, or no more, or the work limit is reached so
+    /// that the batch must wait for the rest. The input of a skipped child need not be built, unless its size decides
+    /// where the next one begins.
     pub(super) fn make(&mut self, is_passed_over: bool, spent_max: u64) -> Result<Option<Made>, Fault> {
         let Some(batcher) = self.order.batcher.clone() else {
             let Some(item) = self.waiting.pop_front() else { return Ok(None) };
@@ -181,7 +180,7 @@ impl Items {
         }
     }
 
-    /// What `ItemSelector` makes of an item.
+    /// The result of `ItemSelector` for an item.
     fn select(&mut self, item: Item) -> Result<Payload, Fault> {
         let Some(selector) = self.selector() else { return Ok(item.whole()) };
         let order = &self.order;
@@ -235,7 +234,7 @@ impl Batch {
     }
 }
 
-/// Of an item in a list, with its comma.
+/// The size of an item in a list, with its comma.
 fn size(item: &Payload) -> u64 {
     item.len() as u64 + 1
 }

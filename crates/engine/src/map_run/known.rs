@@ -1,16 +1,16 @@
-//! What is known of children from before: four bits for each, so that a run over millions can be taken up again.
+//! The statuses of existing children: four bits for each, so that a run over millions can be taken up again.
 
 use crate::execution::Status;
 
-/// How the children of an earlier process stand, by their numbers.
+/// The statuses of an earlier process's children, by their numbers.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Known {
-    /// Two to a byte; 0 is nothing.
+    /// Two per byte; 0 means none.
     nibbles: Vec<u8>,
 }
 
 impl Known {
-    /// How this child stands; `None`: it was never started.
+    /// The status of this child; `None`: it was never started.
     pub fn get(&self, index: u32) -> Option<Status> {
         let byte = self.nibbles.get(index as usize / 2)?;
         match (byte >> shift(index)) & 0xf {
@@ -23,7 +23,7 @@ impl Known {
         }
     }
 
-    /// It stands like this.
+    /// Sets the status of this child.
     pub fn set(&mut self, index: u32, status: Status) {
         let code = match status {
             Status::Created | Status::Running => 1,
@@ -39,7 +39,7 @@ impl Known {
         self.nibbles[at] = self.nibbles[at] & !(0xf << shift(index)) | (code << shift(index));
     }
 
-    /// The children that ran when they were last seen.
+    /// The children that ran when they were last read.
     pub fn running(&self) -> impl Iterator<Item = u32> {
         let all = 0..self.nibbles.len() as u32 * 2;
         all.filter(|index| self.get(*index) == Some(Status::Running))

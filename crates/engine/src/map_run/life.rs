@@ -1,12 +1,12 @@
-//! The life of a Map Run, from its order to its end: what it is told, and what is to be done then. Pure.
+//! The course of a Map Run, from its order to its end: events in, commands out. Pure.
 //!
-//! Whoever keeps it reads and writes, starts and stops children, and holds replies and permits; what came of that is the
-//! next event. What takes time, such as starting a child, is not a command but its next move: whoever keeps it asks for
-//! that when it is its turn.
+//! Its driver reads and writes, starts and stops children, and holds replies and permits; the results are the next
+//! events. Slow work, such as starting a child, is not a command but its next move: the driver asks for that when it is
+//! the run's turn.
 //!
-//! It counts on these. Commands are carried out in their order. Each [`MapRunCommand::ReadChildren`] is answered, and an answer to an
-//! earlier one is not told any more. It is told of every child that ends. What could not be read is said to be so, and
-//! is asked for again when a second is over.
+//! It relies on these rules. Commands are carried out in order. Each [`MapRunCommand::ReadChildren`] is answered, and
+//! the answer to an earlier one is dropped. It gets an event for every child that ends. A failed read is reported as
+//! such, and is repeated a second later.
 
 mod command;
 mod ending;
@@ -31,30 +31,30 @@ use perdura_asl::machine::Machine;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// In how many batches items may be on their way.
+/// How many batches of items may be under way.
 const BATCHES_AHEAD: usize = 4;
 /// How many items a run takes before they are made into children.
 const ITEMS_AHEAD: usize = 4_096;
 
-/// What its row says of a run, beside who it is and whether it is over.
+/// The data of a run's row, besides its identity and whether it is over.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MapRunFigures {
     pub bounds: MapRunBounds,
-    /// The version of what its items are read from, if they are.
+    /// The version of the source of its items, if there is one.
     pub source_version: Option<Arc<str>>,
     pub counts: MapRunCounts,
-    /// Of how many children the results were written.
+    /// The number of children with written results.
     pub results_written: u64,
 }
 
-/// What is to be different about a Map Run that is under way. `None`: as before.
+/// A change of a running Map Run. `None`: unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MapRunChange {
     /// How many children at once; 0 is as many as allowed.
     pub max_concurrency: Option<u64>,
     /// How many items may fail.
     pub tolerated_count: Option<u64>,
-    /// What share of items may fail, in percent.
+    /// The percentage of items that may fail.
     pub tolerated_percentage: Option<f64>,
 }
 
@@ -68,21 +68,21 @@ impl MapRunChange {
     }
 }
 
-/// A Map Run, and how it stands.
+/// A Map Run with its state.
 pub struct MapRunLife {
-    /// As its row was last written.
+    /// The row as it was last written.
     written: MapRunFigures,
     stage: Stage,
-    /// Something could not be read: it is asked for again.
+    /// A read failed: it is repeated.
     asks_again: bool,
     /// The work of making children so far.
     spent: u64,
 }
 
-/// What a run is doing.
+/// The stage of a run.
 enum Stage {
-    /// It asks which children it has. Those that were in memory when it was taken up need not have a row yet; some of them
-    /// end meanwhile.
+    /// It reads its children. Those that were in memory when it was taken up need not have a row yet; some of them end
+    /// meanwhile.
     Recalling {
         ordered: Box<OrderedMapRun>,
         here: Vec<u32>,
@@ -91,27 +91,27 @@ enum Stage {
     },
     /// Children run.
     Spreading { parent: Box<Identity>, map: Box<MapRun>, feed: Feed },
-    /// All children have ended, and what they gave is being gathered.
+    /// All children have ended, and their results are being gathered.
     Gathering { order: Box<MapRunOrder>, bytes_max: usize, figures: MapRunFigures },
-    /// It is over, and its parent is to be told.
+    /// It is over, and its parent must get the outcome.
     Telling { by: By, outcome: MapRunOutcome, figures: MapRunFigures },
-    /// It ends early: nobody waits for it any more, or it cannot go on.
+    /// It ends early: it is no longer wanted, or it cannot continue.
     Ending(Box<Ending>),
 }
 
-/// A run as an execution asks for it.
+/// A run as an execution orders it.
 #[derive(Clone, Debug)]
 pub struct OrderedMapRun {
-    /// Who asks, and waits for it.
+    /// The parent, which waits for it.
     pub parent: Identity,
     /// The machine whose processor the children run.
     pub machine: Arc<Machine>,
     pub order: MapRunOrder,
 }
 
-/// Whether items are still to come.
+/// Whether more items will come.
 enum Feed {
-    /// So many batches at most, before more are asked for.
+    /// At most so many batches, before more are requested.
     Open {
         batches: usize,
     },
@@ -119,7 +119,7 @@ enum Feed {
 }
 
 impl MapRunLife {
-    /// A run that was ordered. Children of it may be in memory already: these.
+    /// An ordered run. These children of it are in memory already.
     pub fn begin(ordered: OrderedMapRun, here: Vec<u32>) -> (Self, Vec<MapRunCommand>) {
         let mut written =
             MapRunFigures { bounds: MapRunBounds::of(&ordered.order), ..MapRunFigures::default() };
@@ -129,7 +129,7 @@ impl MapRunLife {
         (Self::at(stage, written), vec![MapRunCommand::ReadChildren])
     }
 
-    /// A run of which there is nothing but a row, and children; these are in memory. It ends.
+    /// A run that has only a row and children; these are in memory. It ends.
     pub fn left_behind(row: MapRunFigures, here: Vec<ExecutionId>) -> (Self, Vec<MapRunCommand>) {
         let ending = Ending::new(row.clone(), Basis::Row, here, None);
         let life = Self::at(Stage::Ending(Box::new(ending)), row);
@@ -140,7 +140,7 @@ impl MapRunLife {
         Self { written, stage, asks_again: false, spent: 0 }
     }
 
-    /// What it is told, and what is to be done then.
+    /// Takes an event; returns the commands to carry out.
     pub fn take(&mut self, event: MapRunEvent) -> Vec<MapRunCommand> {
         match event {
             MapRunEvent::Second => self.second(),
@@ -171,13 +171,13 @@ impl MapRunLife {
         }
     }
 
-    /// As its row would say it now.
+    /// The current data for its row.
     pub fn figures(&self) -> MapRunFigures {
         match &self.stage {
             Stage::Recalling { .. } => self.written.clone(),
             Stage::Spreading { map, .. } => {
                 let mut counts = map.counts();
-                // One that was taken up again comes to its items once more.
+                // A run that was taken up again reads its items once more.
                 counts.items.total = counts.items.total.max(self.written.counts.items.total);
                 MapRunFigures { bounds: map.bounds(), counts, ..self.written.clone() }
             }
@@ -186,7 +186,7 @@ impl MapRunLife {
         }
     }
 
-    /// Its children are known, and those of an earlier process go on beside it.
+    /// Its children are known, and those of an earlier process continue beside it.
     pub fn has_its_children(&self) -> bool {
         match self.stage {
             Stage::Recalling { .. } | Stage::Ending(_) => false,
@@ -198,12 +198,12 @@ impl MapRunLife {
         matches!(self.stage, Stage::Ending(_))
     }
 
-    /// Children are to be stopped that nobody has told yet.
+    /// Whether children must be stopped that were not told yet.
     pub fn has_children_to_stop(&self) -> bool {
         matches!(&self.stage, Stage::Ending(ending) if ending.has_untold())
     }
 
-    /// Its own row says more of it than is known here: it has not been read.
+    /// Whether its own row has more data than is known here, because it was not read yet.
     pub fn is_unread(&self) -> bool {
         match &self.stage {
             Stage::Recalling { .. } => true,
@@ -212,7 +212,7 @@ impl MapRunLife {
         }
     }
 
-    /// It waits for what the store has of its children, or for items that it has room for.
+    /// Whether it waits for the store's data about its children, or for items that it has room for.
     pub fn is_reading(&self) -> bool {
         match &self.stage {
             Stage::Recalling { .. } | Stage::Gathering { .. } => true,
@@ -227,7 +227,7 @@ impl MapRunLife {
         self.spent
     }
 
-    /// What it does next, with this place for a child.
+    /// Its next move, given whether there is a place for a child.
     pub fn go_on(&mut self, place: MapRunPlace) -> MapRunMove {
         match &mut self.stage {
             Stage::Recalling { .. } | Stage::Gathering { .. } => MapRunMove::Rest(Vec::new()),
@@ -283,7 +283,7 @@ impl MapRunLife {
         }
     }
 
-    /// A second is over: the row follows, and what could not be read is asked for again.
+    /// A second has passed: writes the row, and repeats failed reads.
     fn second(&mut self) -> Vec<MapRunCommand> {
         let mut commands = Vec::new();
         let figures = self.figures();
@@ -307,7 +307,7 @@ impl MapRunLife {
         commands
     }
 
-    /// It is known which children it has.
+    /// The children of the run are known.
     fn recalled(&mut self, recalled: MapRunRecalled) -> Vec<MapRunCommand> {
         let (ordered, here, ended, changes) = match &mut self.stage {
             Stage::Recalling { ordered, here, ended, changes } => (&**ordered, here, ended, changes),
@@ -344,7 +344,7 @@ impl MapRunLife {
         [write].into_iter().chain(reads).chain([MapRunCommand::Join, MapRunCommand::GoOn]).collect()
     }
 
-    /// Where its items come from. A run that was taken up again goes on only with those that it began with.
+    /// The source of its items. A run that was taken up again continues only with the version that it began with.
     fn comes_from(&mut self, name: Arc<str>, version: Arc<str>) -> Vec<MapRunCommand> {
         let Stage::Spreading { map, .. } = &mut self.stage else { return Vec::new() };
         match &self.written.source_version {
@@ -392,7 +392,7 @@ impl MapRunLife {
         vec![MapRunCommand::GoOn]
     }
 
-    /// A change counts at once and is on disk before it is answered. One that came too early waits.
+    /// A change applies at once and is on disk before it is answered. One that came too early waits.
     fn adjust(&mut self, change: MapRunChange) -> Vec<MapRunCommand> {
         match &mut self.stage {
             Stage::Recalling { changes, .. } => {
@@ -425,15 +425,15 @@ impl MapRunLife {
         vec![MapRunCommand::GoOn]
     }
 
-    /// It cannot go on, and its parent is told why when its children have ended.
+    /// It cannot continue; its parent gets the fault when its children have ended.
     fn fail(&mut self, fault: Fault) -> Vec<MapRunCommand> {
         let Stage::Spreading { map, .. } = &self.stage else { return Vec::new() };
         let by = map.order().by();
         self.end(Some((by, fault)))
     }
 
-    /// Nobody waits for it any more: its step under this key, or whoever is above. What its children wait for is stopped at
-    /// once, so that it does not grow while they are stopped one by one.
+    /// It is no longer wanted: by its step under this key, or by the execution above. Calls of its children are stopped
+    /// at once, so that the tree does not grow while the children are stopped one by one.
     fn unwanted(&mut self, key: Option<&EffectKey>) -> Vec<MapRunCommand> {
         let (own, below) = match &mut self.stage {
             Stage::Recalling { ordered, .. } => (Some(&ordered.order.key), Vec::new()),
@@ -458,7 +458,7 @@ impl MapRunLife {
         commands
     }
 
-    /// It ends early. Children that are known are stopped while it asks for the others.
+    /// It ends early. Known children are stopped while it reads the others.
     fn end(&mut self, told: Option<(By, Fault)>) -> Vec<MapRunCommand> {
         let (basis, children) = match &self.stage {
             Stage::Recalling { ordered, here, ended, .. } => {
@@ -480,7 +480,7 @@ impl MapRunLife {
 }
 
 impl Feed {
-    /// Room for more items, if few wait to be made into children.
+    /// Requests more items, if few wait to be made into children.
     fn more(&mut self, map: &MapRun) -> Option<MapRunCommand> {
         let Self::Open { batches } = self else { return None };
         let more = BATCHES_AHEAD.saturating_sub(*batches);

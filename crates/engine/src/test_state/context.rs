@@ -1,4 +1,4 @@
-//! The context object: that of the request, if it can be one, or one that is made up.
+//! The context object: the one of the request, if it is valid, or a generated one.
 
 use super::{LONGEST_MS, NAME, TestState};
 use crate::arn::Arns;
@@ -10,9 +10,9 @@ use perdura_asl::machine::{FlowIx, Kind, Machine, MachineType, MapMode, State, S
 use perdura_asl::object;
 use perdura_asl::scope::Dice;
 
-/// The Map in whose iteration a state stands.
+/// The Map whose iteration contains a state.
 pub(super) struct Iteration {
-    /// Its items come from the state's input, and its children are told so.
+    /// Its items come from the state's input, and its children see that.
     tells_source: bool,
 }
 
@@ -30,7 +30,7 @@ impl Iteration {
     }
 }
 
-/// What a member of a context object is.
+/// The type of a member of a context object.
 #[derive(Clone, Copy)]
 enum Is {
     Text,
@@ -39,7 +39,7 @@ enum Is {
     Any,
 }
 
-/// What a request may say of a context object. An iteration of a Map is nothing that it may speak of.
+/// The allowed members of a context object in a request. It may not describe an iteration of a Map.
 const MEMBERS: [(&str, &[(&str, Is)]); 4] = [
     (
         "Execution",
@@ -58,7 +58,7 @@ const MEMBERS: [(&str, &[(&str, Is)]); 4] = [
     ("Task", &[("Token", Is::Text)]),
 ];
 
-/// What is wrong with a context object for this state.
+/// The mistake in a context object for this state.
 pub(super) fn check(context: &Map, state: &State) -> Result<(), String> {
     for (name, part) in context.iter() {
         let known = MEMBERS.iter().find(|(known, _)| **known == **name);
@@ -94,7 +94,7 @@ fn check_type(value: &Value, is: Is, at: &str) -> Result<(), String> {
     if fits { Ok(()) } else { Err(format!("{at} must be {wanted}")) }
 }
 
-/// Who the execution is. It stops behind its first state, and may take as long as a trial.
+/// The identity of the execution. It stops after its first state, and has the time limit of a test.
 pub(super) fn identity(request: &TestState, arns: &Arns, moment: &Moment) -> Identity {
     let dice = Dice::new(moment.now.0, !moment.entropy);
     let (machine, name) = (dice.uuid(), dice.uuid());
@@ -123,7 +123,7 @@ pub(super) fn identity(request: &TestState, arns: &Arns, moment: &Moment) -> Ide
     }
 }
 
-/// What AWS makes up: an Express execution that has just entered a state.
+/// AWS's generated context object: an Express execution that has just entered a state.
 pub(super) fn made_up(
     request: &TestState,
     identity: &Identity,

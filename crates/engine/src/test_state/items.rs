@@ -1,4 +1,4 @@
-//! The items of a Distributed Map as its children would receive them.
+//! The items of a Distributed Map as inputs of its children.
 
 use super::Refused;
 use crate::effect::MapRunOrder;
@@ -14,22 +14,22 @@ use perdura_asl::machine::{Machine, MachineType};
 use perdura_asl::scope::EXHAUSTED;
 use std::sync::Arc;
 
-/// What became of the items, as far as the state came with them.
+/// The items at each stage, as far as the state came.
 #[derive(Default)]
 pub(super) struct Seen {
-    /// How many there are, if that is known.
+    /// Their number, if it is known.
     pub(super) total: Option<u64>,
     /// After `ItemsPointer`.
     pub(super) pointed: Option<Payload>,
-    /// Each as `ItemSelector` makes it.
+    /// Each after `ItemSelector`.
     pub(super) selected: Option<Payload>,
     /// The batches.
     pub(super) batched: Option<Payload>,
-    /// An item could not be made.
+    /// The fault of an item.
     pub(super) fault: Option<Fault>,
 }
 
-/// Makes the items of an order into what its children receive; `data` is what its `ItemReader` reads.
+/// Makes the inputs of children from the items of an order; `data` replaces the source of its `ItemReader`.
 pub(super) fn see(machine: &Arc<Machine>, order: &MapRunOrder, data: Option<&str>) -> Result<Seen, Refused> {
     let mut seen = Seen::default();
     let items = match &order.reader {
@@ -65,13 +65,13 @@ pub(super) fn see(machine: &Arc<Machine>, order: &MapRunOrder, data: Option<&str
     Ok(seen)
 }
 
-/// What the children of a run receive.
+/// The inputs of the children of a run.
 fn children(machine: &Arc<Machine>, order: MapRunOrder) -> Result<Payload, Fault> {
     let bytes_max = Limits::strict(MachineType::Standard).payload_bytes_max;
     let mut run = MapRun::new(machine.clone(), order, bytes_max);
     let mut inputs = Vec::new();
     loop {
-        // All of them together, as the iterations of a Map that is tried out: nobody waits for a trial for long.
+        // All items together have the limit of one, as the iterations of a Map under test: a test must be short.
         if run.spent() > run.order().item_work_max {
             return Err(Fault::new(RUNTIME, EXHAUSTED));
         }
@@ -81,14 +81,14 @@ fn children(machine: &Arc<Machine>, order: MapRunOrder) -> Result<Payload, Fault
                 run.child_ended(child.index, Status::Succeeded);
             }
             Next::Looking => {}
-            // All items are here from the beginning.
+            // All items are present from the beginning.
             Next::NotNow | Next::Over(Ok(())) => return Ok(Payload::array_of(&inputs)),
             Next::Over(Err(fault)) => return Err(fault),
         }
     }
 }
 
-/// The data of a reader as one document. `None`: a form that is not read here, so that its items are not known.
+/// The data of a reader as one document. `None`: the format is not supported here, so the items are unknown.
 fn document(data: &str, input_type: Option<&str>) -> Result<Option<Value>, Refused> {
     let refuse = |line: &str, error: &SyntaxError| {
         let reason = Jackson::refusal(line, error);
@@ -109,7 +109,7 @@ fn document(data: &str, input_type: Option<&str>) -> Result<Option<Value>, Refus
     }
 }
 
-/// How many items there are in a list or an object.
+/// The number of items in a list or an object.
 fn count(items: &Value) -> usize {
     match items {
         Value::Array(items) => items.len(),
@@ -118,7 +118,7 @@ fn count(items: &Value) -> usize {
     }
 }
 
-/// The first of them.
+/// The first items.
 fn first(items: &Value, most: usize) -> Value {
     match items {
         Value::Array(items) if items.len() > most => items[..most].iter().cloned().collect(),
@@ -130,7 +130,7 @@ fn first(items: &Value, most: usize) -> Value {
     }
 }
 
-/// What a JSON pointer (RFC 6901) leads to.
+/// The value at a JSON pointer (RFC 6901).
 fn point<'v>(document: &'v Value, pointer: &str) -> Option<&'v Value> {
     let rest = pointer.strip_prefix('/');
     let Some(rest) = rest else { return pointer.is_empty().then_some(document) };

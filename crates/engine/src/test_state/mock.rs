@@ -1,4 +1,4 @@
-//! What a state is told to have got, and for which states that can be told.
+//! Mocked results, and the states that can have one.
 
 use super::{Refused, shapes};
 use crate::event::Fault;
@@ -7,10 +7,10 @@ use perdura_asl::json::{Payload, Value};
 use perdura_asl::machine::{Kind, State};
 use perdura_asl::resource::{Pattern, Target};
 
-/// What a Task, Map or Parallel is told to have got, instead of getting it.
+/// A mocked result of a Task, Map or Parallel.
 #[derive(Clone)]
 pub enum Mock {
-    /// A result, to be measured by what the service can answer.
+    /// A result, checked against the service's model.
     Result {
         result: Payload,
         /// How strictly.
@@ -23,17 +23,17 @@ pub enum Mock {
 /// `fieldValidationMode`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strictness {
-    /// `STRICT`: what is always there must be there, and what is there must be of its type.
+    /// `STRICT`: required members must be present, and present ones must have their type.
     #[default]
     Strict,
-    /// `PRESENT`: what is there must be of its type.
+    /// `PRESENT`: present members must have their type.
     Present,
     /// `NONE`: nothing is checked.
     Unchecked,
 }
 
 impl Mock {
-    /// As what comes of a call.
+    /// The mock as an outcome.
     pub(super) fn outcome(&self) -> Outcome {
         match self {
             Self::Result { result, .. } => Outcome::Succeeded { output: result.clone() },
@@ -42,7 +42,7 @@ impl Mock {
     }
 }
 
-/// Whether the state can be tried with this mock, or without one.
+/// Checks that the state can be tested with this mock, or without one.
 pub(super) fn admit(state: &State, mock: Option<&Mock>, has_role: bool) -> Result<(), Refused> {
     match mock {
         Some(mock) => admit_mocked(&state.kind, mock),
@@ -84,11 +84,11 @@ fn admit_real(kind: &Kind, has_role: bool) -> Result<(), Refused> {
     }
 }
 
-/// Why this cannot be the result of such a state.
+/// Why such a state cannot have this result.
 fn misfit(kind: &Kind, result: &Value, strictness: Strictness) -> Option<String> {
     match kind {
         Kind::Task(task) => match &task.resource.target {
-            // What a token brings back is whatever its holder sends.
+            // The answer by a token is whatever its holder sends.
             Target::Service { service, action } if task.resource.pattern != Pattern::Callback => {
                 shapes::complaint(service, action, result, strictness)
             }

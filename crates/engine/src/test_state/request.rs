@@ -1,7 +1,7 @@
 //! The request, member by member.
 //!
-//! Lengths, ranges and sets of values are those of the service model, and what is outside of them is told as AWS
-//! tells it: all of it in one sentence.
+//! Lengths, ranges and sets of values are those of the service model. Violations are reported as on AWS: all of them in
+//! one sentence.
 
 use super::mock::{Mock, Strictness};
 use super::{Configuration, InspectionLevel, Refused, TestState};
@@ -16,7 +16,7 @@ const DATA_BYTES_MAX: usize = 262_144;
 const NAME: (usize, usize) = (1, 80);
 const DATA: (usize, usize) = (0, DATA_BYTES_MAX);
 
-/// Reads the request of the API action; members that it does not have are passed over.
+/// Parses the request of the API action; unknown members are ignored.
 pub(super) fn read(request: &Value) -> Result<TestState, Refused> {
     let mut reader = Reader { wrong: Vec::new() };
     let definition = reader.text(request, "definition", "definition", (1, STRICT_BYTES_MAX));
@@ -80,7 +80,7 @@ fn refuse<T>(message: impl Into<String>) -> Result<T, Refused> {
     Err(Refused::ValidationException(message.into()))
 }
 
-/// A member that is there; `null` is not.
+/// A present member; `null` counts as absent.
 fn member<'v>(request: &'v Value, name: &str) -> Option<&'v Value> {
     request.get(name).filter(|value| !value.is_null())
 }
@@ -94,7 +94,7 @@ fn object(text: Option<Arc<str>>, what: &str) -> Result<Map, Refused> {
     }
 }
 
-/// `mock`, before it is known to be one thing.
+/// `mock`, before its variant is known.
 struct MockRequest {
     result: Option<Arc<str>>,
     error: Option<Fault>,
@@ -120,7 +120,7 @@ impl MockRequest {
     }
 }
 
-/// Collects what is outside of its bounds.
+/// Collects violations.
 struct Reader {
     wrong: Vec<String>,
 }
@@ -174,7 +174,7 @@ impl Reader {
             self.constraint(&value.to_string(), at, "Member must be a string");
             return None;
         };
-        // What is too long is not repeated in the answer.
+        // A text that is too long is not repeated in the answer.
         if text.len() > most && text.chars().count() > most {
             self.constraint("…", at, &format!("Member must have length less than or equal to {most}"));
         } else if text.len() < least {

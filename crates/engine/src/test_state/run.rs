@@ -1,4 +1,4 @@
-//! A trial under way: the execution that stops behind its first state, and what was seen of it.
+//! A running test: the execution that stops after its first state, and the recorded values.
 
 use super::verdict::Inspected;
 use super::{Exchange, InspectionLevel, Variables, Verdict, items};
@@ -23,7 +23,7 @@ pub(super) struct Run {
     pub(super) call: Option<Call>,
     pub(super) order: Option<MapRunOrder>,
     pub(super) items: items::Seen,
-    /// The state was picked out of a machine.
+    /// The state was selected from a machine.
     pub(super) in_machine: bool,
 }
 

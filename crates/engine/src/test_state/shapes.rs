@@ -1,7 +1,7 @@
-//! What AWS services answer, and whether a mocked result could be such an answer.
+//! The answers of AWS services, to check a mocked result.
 //!
-//! `shapes.txt` lists the services that are known; it explains its own form, and `scripts/mock-shapes` writes it. What is
-//! not listed is not checked, as AWS checks no member that its own model does not have.
+//! `shapes.txt` lists the known services; it explains its own format, and `scripts/mock-shapes` writes it. Other
+//! services are not checked, just as AWS checks no member outside of its own model.
 
 use super::mock::Strictness;
 use perdura_asl::json::Value;
@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| Table::parse(include_str!("shapes.txt")));
 
-/// What is wrong with `result` as the answer of `service:action`; `None`: nothing, or the service is not listed.
+/// The mistake in `result` as the answer of `service:action`; `None`: none, or the service is not listed.
 pub(super) fn complaint(
     service: &str,
     action: &str,

@@ -1,4 +1,4 @@
-//! What came of the trial, and what was seen on the way.
+//! The result of a test, and its intermediate values.
 
 use super::items;
 use crate::effect::MapRunOrder;
@@ -17,21 +17,21 @@ use std::sync::Arc;
 /// Variables and their values.
 pub type Variables = BTreeMap<Arc<str>, Payload>;
 
-/// How a trial ended.
+/// The end of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TestStatus {
     /// The state has its output.
     Succeeded,
-    /// Nobody took its error.
+    /// Its error was not handled.
     Failed,
-    /// It would be tried again.
+    /// It would be retried.
     Retriable,
     /// A catcher took its error.
     CaughtError,
 }
 
 impl TestStatus {
-    /// As the API spells it.
+    /// The name in the API.
     pub fn name(self) -> &'static str {
         match self {
             Self::Succeeded => "SUCCEEDED",
@@ -42,18 +42,17 @@ impl TestStatus {
     }
 }
 
-/// What came of the trial.
+/// The result of a test.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// How it ended.
     pub status: TestStatus,
-    /// What the next state would receive.
+    /// The input of the next state.
     pub output: Option<Payload>,
-    /// Error and cause, whoever took them.
+    /// Error and cause, handled or not.
     pub fault: Fault,
-    /// Where the execution would go.
+    /// The next state of the execution.
     pub next_state: Option<Arc<str>>,
-    /// All variables as they are after the state.
+    /// All variables after the state.
     pub variables: Variables,
     /// `inspectionData`, unless the level is INFO.
     pub inspection: Option<Map>,
@@ -81,7 +80,7 @@ impl Verdict {
         answer.into()
     }
 
-    /// From what was recorded.
+    /// From the records of the Turns.
     pub(super) fn of(turns: &[Turn], trial: &Trial, variables: Variables) -> Self {
         let handled = trial.handled();
         let mut verdict = Self {
@@ -118,7 +117,7 @@ impl Verdict {
     }
 }
 
-/// Where the values of `inspectionData` come from.
+/// The sources of `inspectionData`.
 pub(super) struct Inspected<'a> {
     pub(super) state: &'a State,
     pub(super) trial: &'a Trial,
@@ -126,12 +125,12 @@ pub(super) struct Inspected<'a> {
     pub(super) order: Option<&'a MapRunOrder>,
     pub(super) items: &'a items::Seen,
     pub(super) variables: &'a Variables,
-    /// The state was picked out of a machine.
+    /// The state was selected from a machine.
     pub(super) in_machine: bool,
 }
 
 impl Inspected<'_> {
-    /// `inspectionData` as far as the state came. Which members a state has depends on its kind and language.
+    /// `inspectionData` as far as the state came. Its members depend on the state's kind and language.
     pub(super) fn data(&self) -> Map {
         let mut data = Map::new();
         data.insert("input", self.input.text().clone());
@@ -141,7 +140,7 @@ impl Inspected<'_> {
                 self.declared(&mut data, pass);
             }
             (Kind::Pass(pass), false) if pass.result.is_some() => {
-                // Its result is not made of what it receives.
+                // Its result does not depend on its input.
                 self.stages(&mut data, &[Stage::Result, Stage::ResultSelector, Stage::ResultPath]);
             }
             (Kind::Pass(_) | Kind::Task(_), false) => {
@@ -150,7 +149,7 @@ impl Inspected<'_> {
             }
             (Kind::Task(_), true) => self.stages(&mut data, &[Stage::Arguments, Stage::Result]),
             (Kind::Parallel(parallel), _) => {
-                // Unlike the others, a Parallel shows what its branches receive only if it makes that itself.
+                // Unlike the others, a Parallel shows the input of its branches only if it has `Arguments`.
                 if parallel.arguments.is_some() {
                     self.stages(&mut data, &[Stage::Arguments]);
                 }
@@ -181,7 +180,7 @@ impl Inspected<'_> {
         !matches!(self.state.input_path, Selection::Whole)
     }
 
-    /// A Pass state on the way through a machine shows only the filters that it has.
+    /// A Pass state selected from a machine shows only the filters that it has.
     fn declared(&self, data: &mut Map, pass: &Pass) {
         let declared = [
             (self.has_input_path(), Stage::InputPath),

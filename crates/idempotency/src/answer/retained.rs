@@ -1,14 +1,14 @@
-//! Which headers of an answer are given again.
+//! Which headers of an answer a replay has.
 //!
-//! Those that describe the answer are, by an allow-list; those that the configuration adds are, unless they must not
-//! be told twice: cookies and credentials, what belongs to one connection, one moment or one trace, and what is made
-//! anew for each replay. A status that means nothing without its header keeps that one too: RFC 9110 has no 401 without
-//! a challenge.
+//! Headers that describe the answer are kept, by an allow-list; so are those that the configuration adds, unless they
+//! must not be repeated: cookies and credentials, headers of one connection, one moment or one trace, and headers that
+//! are made anew for each replay. A status that means nothing without its header keeps that one too: RFC 9110 has no
+//! 401 without a challenge.
 
 use http::{HeaderMap, HeaderName, StatusCode, header};
 
-/// The headers of an answer that a replay gives again: the allow-list, `extra` and what the status needs, never what
-/// [`is_never_retained`] or what the answer's own `Connection` names. Those behind a content are told apart alike.
+/// The headers of an answer that a replay has: the allow-list, `extra` and those that the status needs, never one that
+/// [`is_never_retained`] or that the answer's own `Connection` names. The same applies to trailers.
 pub(crate) fn retained_headers(status: StatusCode, headers: &HeaderMap, extra: &[HeaderName]) -> HeaderMap {
     let of_connection: Vec<&[u8]> = headers
         .get_all(header::CONNECTION)
@@ -28,7 +28,7 @@ pub(crate) fn retained_headers(status: StatusCode, headers: &HeaderMap, extra: &
         .collect()
 }
 
-/// The challenge that tells what to authenticate with. It is no credential, and elsewhere it belongs to one moment.
+/// The challenge says how to authenticate. It is not a credential, and with other statuses it belongs to one moment.
 fn is_needed(status: StatusCode, name: &HeaderName) -> bool {
     match status {
         StatusCode::UNAUTHORIZED => *name == header::WWW_AUTHENTICATE,
@@ -37,7 +37,7 @@ fn is_needed(status: StatusCode, name: &HeaderName) -> bool {
     }
 }
 
-/// What describes the answer itself, or says how to treat it, and so is true at every replay.
+/// Headers that describe the answer itself, or how to treat it, and so are true at every replay.
 static ALLOWED: [HeaderName; 15] = [
     header::CONTENT_TYPE,
     header::CONTENT_LANGUAGE,
@@ -56,7 +56,7 @@ static ALLOWED: [HeaderName; 15] = [
     HeaderName::from_static("preference-applied"),
 ];
 
-/// Names that no configuration can have kept.
+/// Names that the configuration cannot add.
 const NEVER: [&str; 40] = [
     // Of one connection.
     "connection",
@@ -73,7 +73,7 @@ const NEVER: [&str; 40] = [
     "date",
     "last-modified",
     "server-timing",
-    // Credentials, and what asks for them.
+    // Credentials, and requests for them.
     "authentication-control",
     "authentication-info",
     "authorization",
@@ -86,7 +86,7 @@ const NEVER: [&str; 40] = [
     "set-cookie",
     "set-cookie2",
     "www-authenticate",
-    // Of one request in somebody's trace.
+    // Of one request in a trace.
     "b3",
     "baggage",
     "cf-ray",
@@ -104,11 +104,11 @@ const NEVER: [&str; 40] = [
     "x-trace-id",
 ];
 
-/// Families of names that no configuration can have kept: budgets of a moment, traces, and what this layer sets.
+/// Prefixes of names that the configuration cannot add: budgets of a moment, traces, and headers of this layer.
 const NEVER_PREFIXES: [&str; 6] =
     ["ratelimit", "x-ratelimit", "x-rate-limit", "x-b3-", "idempotency-", "idempotent-"];
 
-/// Whether a header is never given again, not even when the configuration names it.
+/// Whether a header is never kept, even if the configuration names it.
 pub(crate) fn is_never_retained(name: &HeaderName) -> bool {
     let name = name.as_str();
     NEVER.contains(&name) || NEVER_PREFIXES.iter().any(|prefix| name.starts_with(prefix))

@@ -6,7 +6,7 @@ fn spending(replays: u32, conflicts: u32) -> Spending {
     Spending::new(Budgets { window: WINDOW, replays, conflicts, ..Budgets::default() })
 }
 
-/// Spread as a keyed hash spreads.
+/// A scope; its bytes are distributed like those of a keyed hash.
 fn scope(number: u64) -> ScopeTag {
     let spread =
         |salt: u64| (number ^ salt).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).to_be_bytes();
@@ -135,7 +135,7 @@ fn keys_tried_once_each_hide_no_key_that_is_tried_often() {
             let conflict = spending.conflict(scope(1), operation(key), request(1), now);
             assert_eq!(conflict.anomaly, None);
         }
-        // The second request under the watched key is what sets it apart from the noise.
+        // Only the second request under the watched key distinguishes it from the noise.
         told +=
             u32::from(spending.conflict(scope(1), operation(0), request(asked + 10), now).anomaly.is_some());
     }

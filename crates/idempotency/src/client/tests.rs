@@ -15,10 +15,10 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tower::ServiceExt;
 
-/// What a server was sent: method, path, and key.
+/// A request that a server received: method, path, and key.
 type Call = (String, String, Option<String>);
 
-/// A server that answers everything with 200 and remembers what it was sent.
+/// A server that answers everything with 200 and records its requests.
 struct Receiver {
     url: String,
     calls: Arc<Mutex<Vec<Call>>>,
@@ -45,7 +45,7 @@ impl Receiver {
         format!("{}{path}", self.url)
     }
 
-    /// The keys that came since the last time this was asked.
+    /// The keys received since the last call.
     fn keys(&self) -> Vec<Option<String>> {
         self.calls.lock().unwrap().drain(..).map(|(_, _, key)| key).collect()
     }
@@ -65,7 +65,7 @@ fn run(operation: u8, epoch: u64) -> IdempotencyContext {
     run_of(operation, epoch, watch::channel(Instant::now()).1)
 }
 
-/// Where TLS is switched on in reqwest by somebody else, it wants to be told whose.
+/// If another crate enables TLS in reqwest, the provider must be chosen explicitly.
 fn direct() -> reqwest::Client {
     drop(rustls::crypto::ring::default_provider().install_default());
     reqwest::Client::builder().no_proxy().build().unwrap()
@@ -157,7 +157,7 @@ async fn a_key_that_the_caller_set_is_left_alone_and_counts_for_nothing() {
 
 #[tokio::test]
 async fn what_a_retry_sends_again_keeps_its_key_inside_and_outside_of_runs() {
-    /// Sends everything twice, as a retry after a lost answer does.
+    /// Sends everything twice, like a retry after a lost answer.
     struct Twice;
     impl Middleware for Twice {
         fn handle<'me, 'extensions, 'next, 'all>(

@@ -1,10 +1,10 @@
-//! How an operation ends, and what is told of it afterwards.
+//! The end of an operation, and its record afterwards.
 
 use super::{Bench, Desk, KEEP, LEASE_FOR, NEAR, answered, claim, operation};
 use crate::record::{Completion, Ending, Holding, Standing};
 use bytes::Bytes;
 
-/// Nothing, every byte, and a mebibyte.
+/// An empty answer, every byte, and a mebibyte.
 pub async fn answers_of_any_size_come_back(bench: &Bench) {
     let desk = Desk::of(bench);
     let sizes: [usize; 6] = [0, 1, 256, 4_096, 70_000, 1 << 20];
@@ -18,7 +18,7 @@ pub async fn answers_of_any_size_come_back(bench: &Bench) {
     }
 }
 
-/// What one instance was told, the other tells, at once.
+/// The second instance sees at once what the first recorded.
 pub async fn another_instance_sees_what_was_done(bench: &Bench) {
     let (here, there) = (Desk::of(bench), Desk(bench.another()));
     let grant = here.granted(&claim(operation(1), 1)).await;
@@ -31,7 +31,7 @@ pub async fn another_instance_sees_what_was_done(bench: &Bench) {
     assert!(matches!(there.standing(operation(1)).await, Standing::Expired { .. }));
 }
 
-/// Many tell an end under the same epoch at once: all hold, one counts, and it stays that one.
+/// Many completions at once under the same epoch: all hold, one counts, and it stays.
 pub async fn many_ends_at_once_are_one_end(bench: &Bench) {
     const ENDS: [&str; 4] = ["a", "b", "c", "d"];
     let desk = Desk::of(bench);

@@ -1,4 +1,4 @@
-//! Who may run an operation.
+//! Grants: which claim may run an operation.
 
 use super::{ANSWER_FOR, Bench, Desk, LEASE_FOR, NEAR, answered, claim, operation, take};
 use crate::record::{Claim, Claimed, Holding, Standing};
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::Barrier;
 
-/// Offers all claims at once, every other one to another instance.
+/// Offers all claims at once, every other one to the second instance.
 async fn at_once(bench: &Bench, claims: Vec<Claim>) -> Vec<Claimed> {
     let start = Arc::new(Barrier::new(claims.len()));
     let instances = [bench.store(), bench.another()];
@@ -29,7 +29,7 @@ async fn at_once(bench: &Bench, claims: Vec<Claim>) -> Vec<Claimed> {
     answers
 }
 
-/// Of many who want it at once, on several instances, one gets it, and the others find it running.
+/// Of many concurrent claims on several instances, one is granted, and the others find the operation running.
 pub async fn a_claim_is_granted_once_among_many(bench: &Bench) {
     for round in 0..20 {
         let answers =
@@ -91,7 +91,7 @@ pub async fn epochs_grow_and_never_repeat(bench: &Bench) {
     assert!(given.is_sorted(), "{given:?}");
 }
 
-/// Each operation is its own: ids that differ in one bit are two.
+/// Operations are independent: ids that differ in one bit are two.
 pub async fn operations_do_not_mix(bench: &Bench) {
     let desk = Desk::of(bench);
     let near = |bit: u32| crate::record::OperationId::from_hash((1_u128 << bit).to_be_bytes());
@@ -112,7 +112,7 @@ pub async fn operations_do_not_mix(bench: &Bench) {
     assert_eq!(desk.complete(&answered(near(1), epochs[0], "not mine")).await, Holding::Lost);
 }
 
-/// Renewing counts from the renewal.
+/// The lease counts from the renewal.
 pub async fn a_renewed_lease_holds_from_then_on(bench: &Bench) {
     let desk = Desk::of(bench);
     let grant = desk.granted(&take(operation(1), 1)).await;
@@ -128,7 +128,7 @@ pub async fn a_renewed_lease_holds_from_then_on(bench: &Bench) {
     assert_eq!(desk.renew(operation(1), grant.epoch).await, Holding::Lost);
 }
 
-/// An hour back, a lease lasts an hour longer; an hour on, it ends early. Neither makes two holders.
+/// With the clock an hour back, a lease lasts an hour longer; an hour ahead, it ends early. Neither makes two holders.
 pub async fn a_stepped_clock_makes_no_second_holder(bench: &Bench) {
     const HOUR: SignedDuration = SignedDuration::from_hours(1);
     let (desk, key) = (Desk::of(bench), operation(1));

@@ -1,11 +1,11 @@
-//! How long what is known is kept, and what goes when.
+//! Retention: how long records are kept, and what expires when.
 
 use super::{ANSWER_FOR, Bench, Desk, KEEP, NEAR, TOMBSTONE_FOR, answered, claim, operation, take, unknown};
 use crate::record::{Claim, Completion, Holding, Keep, Standing};
 use crate::store::Swept;
 use std::time::Duration;
 
-/// The answer, then a tombstone.
+/// An answer, then a tombstone.
 const WITH_TOMBSTONE: Keep = Keep { answer_for: ANSWER_FOR, tombstone_for: TOMBSTONE_FOR };
 
 /// Two days of running, with one long lease and with renewals, and sweeps in between.
@@ -29,7 +29,7 @@ pub async fn nothing_expires_while_it_runs(bench: &Bench) {
     super::assert_apart(first.first_at, at, two_days);
 }
 
-/// From the end, not from the beginning: three hours of running take nothing from two hours of keeping.
+/// Retention counts from the end: three hours of running take nothing from two hours of keeping.
 pub async fn retention_counts_from_the_end(bench: &Bench) {
     let desk = Desk::of(bench);
     let grant = desk.granted(&claim(operation(1), 1)).await;
@@ -43,7 +43,7 @@ pub async fn retention_counts_from_the_end(bench: &Bench) {
     assert!(!second.taken_over && second.first_at > grant.first_at, "a new operation");
 }
 
-/// Not by a claim, not by a look, not by another instance; also not by one that has given it before.
+/// Not by a claim, not by a look, not by another instance, even one that has returned it before.
 pub async fn an_answer_is_never_given_after_it_expired(bench: &Bench) {
     let desks = [Desk::of(bench), Desk(bench.another())];
     desks[0].completed(operation(1), "secret", WITH_TOMBSTONE).await;
@@ -71,7 +71,7 @@ pub async fn a_tombstone_goes_too(bench: &Bench) {
     assert!(!second.taken_over && second.epoch > first.epoch);
 }
 
-/// An unknown outcome is not run again either while its tombstone is there.
+/// An operation with an unknown outcome does not run again either while its tombstone exists.
 pub async fn unknown_outcomes_have_tombstones_too(bench: &Bench) {
     let desk = Desk::of(bench);
     let grant = desk.granted(&claim(operation(1), 1)).await;
@@ -84,7 +84,7 @@ pub async fn unknown_outcomes_have_tombstones_too(bench: &Bench) {
     desk.granted(&claim(operation(1), 2)).await;
 }
 
-/// As if it had expired: no bytes, and no second run.
+/// Like an expired answer: no bytes, and no second run.
 pub async fn an_erased_answer_is_gone_and_the_rest_stays(bench: &Bench) {
     let desk = Desk::of(bench);
     let another = Desk(bench.another());
@@ -114,7 +114,7 @@ pub async fn an_erased_answer_is_gone_and_the_rest_stays(bench: &Bench) {
     desk.granted(&claim(operation(1), 2)).await;
 }
 
-/// No sweep takes more than it was asked to, and enough of them take all.
+/// No sweep takes more than its limit, and enough of them take all.
 pub async fn a_sweep_is_bounded(bench: &Bench) {
     let desk = Desk::of(bench);
     for n in 0..12 {
@@ -133,7 +133,7 @@ pub async fn a_sweep_is_bounded(bench: &Bench) {
     }
 }
 
-/// Neither what runs, nor what is known and not expired.
+/// Running operations, and ended ones that have not expired.
 pub async fn a_sweep_leaves_what_is_kept(bench: &Bench) {
     let desk = Desk::of(bench);
     desk.completed(operation(1), "kept", KEEP).await;
@@ -147,7 +147,7 @@ pub async fn a_sweep_leaves_what_is_kept(bench: &Bench) {
     assert!(matches!(desk.standing(operation(3)).await, Standing::Unknown { .. }));
 }
 
-/// Durations that end after the end of time are kept until then.
+/// Durations beyond the end of time are kept until then.
 pub async fn retention_without_end_is_kept(bench: &Bench) {
     let desk = Desk::of(bench);
     let keep = Keep { answer_for: Duration::MAX, tombstone_for: Duration::MAX };

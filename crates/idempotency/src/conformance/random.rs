@@ -1,8 +1,8 @@
-//! Random sequences of verbs, and the same on the pure rules: a store says what the rules say.
+//! Random sequences of verbs, compared with the pure rules.
 //!
-//! Time goes on in steps of ten seconds, and everything that ends does so between two steps, so that a store whose own
-//! clock goes on by a second or two meanwhile answers the same. Epochs are the store's choice; the rules are given
-//! what it chose, as long as it grows.
+//! Time moves in steps of ten seconds, and everything expires between two steps, so that a store whose own clock runs
+//! on by a second or two gives the same answers. The store chooses epochs; the rules are given its choice, as long as
+//! it grows.
 
 use super::{Bench, NEAR, operation, request};
 use crate::record::{
@@ -18,13 +18,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// How many sequences, and how long each is.
+/// The number of sequences, and the length of each.
 const SEQUENCES: u64 = 30;
 const STEPS: usize = 80;
-/// Operations within a sequence: few, so that they are asked for again and again.
+/// Operations within a sequence: few, so that each is used again and again.
 const OPERATIONS: u64 = 3;
 
-/// A seeded die: the same seed throws the same.
+/// A seeded random generator.
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
 
@@ -34,7 +34,7 @@ impl Dice {
         Self(seed)
     }
 
-    /// The next throw, by the SplitMix64 sequence.
+    /// The next number of the SplitMix64 sequence.
     pub fn throw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -70,7 +70,7 @@ impl Model {
         }
     }
 
-    /// What the claim should come to, if a grant is numbered as the store numbered it.
+    /// The expected result of the claim, with the epoch that the store chose.
     fn claim(&mut self, claim: &Claim, told: &Claimed) -> Claimed {
         let next = match told {
             Claimed::Granted(grant) if grant.epoch > self.newest => grant.epoch,
@@ -89,7 +89,8 @@ impl Model {
         holding
     }
 
-    /// What a sweep should do, if it takes those that the store took: all that lapsed, unless it was told to stop before.
+    /// The expected effect of a sweep on the records that the store took: all that lapsed, unless its limit stopped it
+    /// before.
     fn sweep(&mut self, swept: &Swept, records_max: u32, keep: Keep) {
         let is_due = |row: &Row| matches!(row.state, State::Running { until } if until <= self.now);
         let due: Vec<_> = self.rows.iter().filter(|(_, row)| is_due(row)).map(|(id, _)| *id).collect();
@@ -105,7 +106,7 @@ impl Model {
         assert_eq!(ours.filter(|operation| !due.contains(operation)).count(), 0, "{swept:?} has not lapsed");
     }
 
-    /// What is unknown, in no order.
+    /// The unknown outcomes, in no order.
     fn unknown(&self) -> BTreeMap<OperationId, Record> {
         let is_unknown = |row: &&Row| row.is_there(self.now) && matches!(row.state, State::Unknown(_));
         let unknown = self.rows.iter().filter(|(_, row)| is_unknown(row));
@@ -117,7 +118,7 @@ impl Model {
     }
 }
 
-/// What was told, with instants as whole tens of seconds since the sequence began, and leases likewise.
+/// A result, with instants and leases as whole tens of seconds since the sequence began.
 #[derive(Debug, PartialEq)]
 struct Told {
     epoch: Epoch,
@@ -128,19 +129,19 @@ struct Told {
     lapsed: bool,
 }
 
-/// Instants of a store are read relative to when the sequence began on its clock.
+/// Instants of a store, relative to the beginning of the sequence on its clock.
 #[derive(Clone, Copy)]
 struct Since(Timestamp);
 
 impl Since {
-    /// Ends lie half way between two steps, so a little lateness falls into the same ten.
+    /// Ends are half way between two steps, so a small delay falls into the same ten.
     fn tens(self, at: Timestamp) -> i64 {
         at.duration_since(self.0).as_secs().div_euclid(10)
     }
 
     fn record(self, record: &Record) -> Told {
         let standing = match &record.standing {
-            // What is left shrinks as a clock goes on: rounded up to the five seconds that every lease ends with.
+            // The rest shrinks as the clock runs: rounded up to the five seconds that every lease ends with.
             Standing::Running { lease_left } => {
                 ("running", [lease_left.as_secs().div_ceil(10) as i64, 0], None)
             }
@@ -178,7 +179,7 @@ impl Since {
     }
 }
 
-/// The same verbs, in the same order, at the same moments, are answered as the rules answer them.
+/// The same verbs, in the same order, at the same moments, give the results of the rules.
 pub async fn random_sequences_follow_the_rules(bench: &Bench) {
     for seed in 0..SEQUENCES {
         sequence(bench, seed).await;
@@ -202,7 +203,7 @@ async fn sequence(bench: &Bench, seed: u64) {
         let at = format!("seed {seed}, step {step}");
         let store = &stores[dice.below(2) as usize];
         let operation = dice.pick(&ours);
-        // Mostly the newest epoch of the operation, sometimes one that is past.
+        // Mostly the newest epoch of the operation, sometimes an older one.
         let newest = model.rows.get(&operation).map_or(model.newest, |row| row.epoch);
         let epoch = if dice.below(4) == 0 { Epoch(newest.0.saturating_sub(dice.below(3))) } else { newest };
         let keep = Keep {

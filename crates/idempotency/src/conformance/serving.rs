@@ -1,4 +1,4 @@
-//! What a store does beside remembering: agreeing on a secret, being looked at, waking who waits, sharing transactions.
+//! The other duties of a store: agreeing on a secret, lookups, waking waiters, sharing transactions.
 
 use super::{Bench, Desk, LEASE_FOR, NEAR, answered, claim, operation, take};
 use crate::record::{Holding, OperationId, Standing};
@@ -6,10 +6,10 @@ use crate::store::{Pending, Store};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Nobody who waits here waits longer: then it was not woken.
+/// The limit of a wait in a check: after it, the waiter was not woken.
 const WOKEN_WITHIN: Duration = Duration::from_secs(20);
 
-/// The first check counts, for every instance.
+/// The first check value counts, for every instance.
 pub async fn one_secret_is_agreed_on(bench: &Bench) {
     let (here, there) = (bench.store(), bench.another());
     assert!(here.agree([1; 16]).await.expect("agreeing"));
@@ -20,7 +20,7 @@ pub async fn one_secret_is_agreed_on(bench: &Bench) {
     assert!(here.agree([1; 16]).await.expect("agreeing"), "a wrong one changes nothing");
 }
 
-/// No record, no trouble.
+/// A missing record is not an error.
 pub async fn what_is_not_there_is_not_found(bench: &Bench) {
     let desk = Desk::of(bench);
     assert_eq!(desk.look(operation(1)).await, None);
@@ -34,15 +34,15 @@ pub(super) async fn woken(waiting: Pending<'static, ()>, by: &str) {
     assert!(woken.is_ok(), "{by} wakes who waits");
 }
 
-/// Asks for the bell and begins to listen.
+/// Asks for the notification and begins to listen.
 pub(super) async fn waiting(store: &Arc<dyn Store>, operation: OperationId) -> Pending<'static, ()> {
     let mut waiting = store.changed(operation);
     let early = tokio::time::timeout(Duration::ZERO, &mut waiting).await;
-    // It may come for nothing; then the next one is waited for.
+    // A notification may come for nothing; then wait for the next one.
     if early.is_ok() { store.changed(operation) } else { waiting }
 }
 
-/// An answer, a release and a lapse that was found out are heard by all who wait, and by nobody who waits for another.
+/// An answer, a release and a detected lapse wake all waiters of the operation, and no others.
 pub async fn an_end_wakes_who_waits(bench: &Bench) {
     let desk = Desk::of(bench);
     let grant = desk.granted(&claim(operation(1), 1)).await;
@@ -63,8 +63,8 @@ pub async fn an_end_wakes_who_waits(bench: &Bench) {
     woken(heard, "a lapse").await;
 }
 
-/// Across instances: heard where the store can, and in any case found by asking. Who waits has been told that it runs
-/// since it began to listen, so that a store may keep quiet where nobody was.
+/// Across instances: notified if the store can, and in any case found by polling. The waiter was told that it runs
+/// since it began to listen, so that a store may skip notifications without listeners.
 pub async fn an_end_elsewhere_is_heard_or_found(bench: &Bench) {
     let (here, there) = (bench.store(), Desk(bench.another()));
     let grant = there.granted(&take(operation(1), 1)).await;
@@ -78,7 +78,7 @@ pub async fn an_end_elsewhere_is_heard_or_found(bench: &Bench) {
     assert_eq!(here.answer(&take(operation(1), 2)).await, "there");
 }
 
-/// What `shares_transactions` says is what `begin` does; rolled back, nothing was recorded; completed, it was.
+/// `begin` does what `shares_transactions` says; after a rollback nothing is recorded; after a completion it is.
 pub async fn a_transaction_is_given_where_it_is_promised(bench: &Bench) {
     let desk = Desk::of(bench);
     let grant = desk.granted(&take(operation(1), 1)).await;

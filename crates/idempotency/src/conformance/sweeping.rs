@@ -1,4 +1,4 @@
-//! What was begun and not ended is found without anybody asking for it, and told to whoever has to decide it.
+//! Sweeps find operations that began and did not end, without a request for them, and list their unknown outcomes.
 
 use super::serving::{waiting, woken};
 use super::{
@@ -13,12 +13,12 @@ fn ids(listed: &[(OperationId, Record)]) -> Vec<OperationId> {
     listed.iter().map(|(operation, _)| *operation).collect()
 }
 
-/// What a sweep does that only finds this.
+/// The result of a sweep that finds only this.
 fn lapsed(operation: OperationId) -> Swept {
     Swept { lapsed: vec![operation], ..Swept::default() }
 }
 
-/// Whoever is first; the other finds what it left.
+/// The first one finds the lapse; the other sees its result.
 pub async fn a_sweep_and_a_claim_find_a_lapse_once(bench: &Bench) {
     let (here, there) = (Desk::of(bench), Desk(bench.another()));
     for n in [1, 2] {
@@ -33,7 +33,7 @@ pub async fn a_sweep_and_a_claim_find_a_lapse_once(bench: &Bench) {
     assert!(matches!(found.standing, Standing::Unknown { .. }));
 }
 
-/// One of both, on two instances, and the record says which.
+/// One of the two wins, on two instances, and the record says which.
 pub async fn a_renewal_at_the_same_time_wins_or_loses(bench: &Bench) {
     let (here, there) = (Desk::of(bench), Desk(bench.another()));
     for n in 0..20 {
@@ -54,7 +54,7 @@ pub async fn a_renewal_at_the_same_time_wins_or_loses(bench: &Bench) {
     }
 }
 
-/// Here, and on other instances where the store can.
+/// On this instance, and on others if the store can.
 pub async fn a_sweep_wakes_who_waits(bench: &Bench) {
     let (here, there) = (Desk::of(bench), Desk(bench.another()));
     for (n, sweeper, is_heard) in [(1, &here, true), (2, &there, bench.hears_others)] {
@@ -69,7 +69,7 @@ pub async fn a_sweep_wakes_who_waits(bench: &Bench) {
     }
 }
 
-/// Also its tombstone; then the operation is a new one.
+/// Its tombstone too; then the operation is new.
 pub async fn what_lapsed_is_kept_as_long_as_the_sweep_said(bench: &Bench) {
     let desk = Desk::of(bench);
     let keep = Keep { answer_for: Duration::from_hours(5), tombstone_for: TOMBSTONE_FOR };
@@ -90,7 +90,7 @@ pub async fn what_lapsed_is_kept_as_long_as_the_sweep_said(bench: &Bench) {
     assert!(!desk.granted(&claim(operation(1), 2)).await.taken_over);
 }
 
-/// Those that lapsed count like those that expired; enough sweeps find all, each once.
+/// Lapsed records count like expired ones; enough sweeps find all, each once.
 pub async fn a_sweep_bounds_lapses_and_the_rest_together(bench: &Bench) {
     let desk = Desk::of(bench);
     for n in 0..6 {
@@ -115,7 +115,7 @@ pub async fn a_sweep_bounds_lapses_and_the_rest_together(bench: &Bench) {
     assert_eq!(desk.sweep(5).await, Swept::default());
 }
 
-/// By since when, not by when they go, and no more than were asked for.
+/// Sorted by the time of the lapse, not of the expiry, and no more than asked for.
 pub async fn unknown_outcomes_are_listed_in_order(bench: &Bench) {
     let desk = Desk::of(bench);
     assert_eq!(desk.unknown(100).await, []);
@@ -144,8 +144,8 @@ pub async fn unknown_outcomes_are_listed_in_order(bench: &Bench) {
     assert_eq!(ids(&desk.unknown(100).await), [found, swept, told], "told again, it is unknown from then on");
 }
 
-/// Not what runs, also with a lease that nobody noticed to have run out; not what has an answer, is taken over, forgotten
-/// or past its retention. Those that are past take no place of others.
+/// Not running operations, even with an expired lease that nobody noticed; not those with an answer, or taken over,
+/// forgotten or past their retention. Those past it take no place of others.
 pub async fn only_what_is_unknown_is_listed(bench: &Bench) {
     let desk = Desk::of(bench);
     let keep = Keep { answer_for: Duration::from_hours(1), tombstone_for: Duration::ZERO };
@@ -177,7 +177,7 @@ pub async fn only_what_is_unknown_is_listed(bench: &Bench) {
     assert_eq!(ids(&desk.unknown(100).await), [operation(8)]);
 }
 
-/// However an operation ended, no sweep and no list comes back to it once it is gone.
+/// However an operation ended, no sweep and no list returns it once it is gone.
 pub async fn after_everything_ended_nothing_is_left(bench: &Bench) {
     let desk = Desk::of(bench);
     for n in 0..24 {

@@ -1,7 +1,7 @@
-//! The rule as a table, cell by cell: a store tells what the table says, and leaves the record where the table says.
+//! The rule as a table: a store must give the result of each cell, and leave the record in its state.
 //!
-//! The table is the one that the docs of [`rule`](crate::rule) show. A store cannot be put into a state; it is brought
-//! there by `WAYS`, and each way is followed once for each line of the table.
+//! The table is the one in the docs of [`rule`](crate::rule). A store cannot be put into a state directly; `WAYS` has
+//! the steps that lead there, and each way is used once for each line of the table.
 
 use super::{
     ANSWER_FOR, Bench, Desk, LEASE_FOR, NEAR, TOMBSTONE_FOR, answered, assert_apart, claim, operation,
@@ -13,12 +13,12 @@ use std::time::Duration;
 /// One cell.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cell {
-    /// What is asked.
+    /// The verb.
     pub(crate) verb: &'static str,
-    /// Where the record stands.
+    /// The state of the record before.
     pub(crate) place: &'static str,
     pub(crate) told: &'static str,
-    /// Where it leaves the record. `None`: as it was.
+    /// The state of the record afterwards. `None`: unchanged.
     pub(crate) left: Option<&'static str>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn cells() -> Vec<Cell> {
     cells
 }
 
-/// The word of the table for where a record stands.
+/// The table's word for the state of a record.
 pub(crate) fn place(record: Option<&Record>) -> &'static str {
     match record.map(|record| &record.standing) {
         None => "nothing",
@@ -50,7 +50,7 @@ pub(crate) fn place(record: Option<&Record>) -> &'static str {
     }
 }
 
-/// How a record gets to each place.
+/// The ways to each state.
 const WAYS: &[(&str, &[&str])] = &[
     ("nothing", &[]),
     ("nothing", &["claimed", "released"]),
@@ -89,7 +89,7 @@ struct Case {
     operation: OperationId,
     /// The newest grant.
     grant: Option<Grant>,
-    /// Epochs of grants that are past.
+    /// Epochs of earlier grants.
     past: Vec<Epoch>,
     claimant: u64,
     /// How long ago it began first.
@@ -117,7 +117,7 @@ impl Case {
         Completion { keep: KEEP, ..unknown(self.operation, self.epoch()) }
     }
 
-    /// One step of its way, other than time and sweeps, which all cases have together.
+    /// One step of its way, except time and sweeps, which all cases share.
     async fn go(&mut self, desk: &Desk, step: &str) {
         let holding = match step {
             "claimed" | "taken over" => {
@@ -149,7 +149,7 @@ impl Case {
         assert_eq!(holding, Holding::Held, "{step}");
     }
 
-    /// Asks for what the line says, and tells the answer in the words of the table.
+    /// Runs the verb of the line, and returns the result in the words of the table.
     async fn ask(&self, desk: &Desk, verb: &str, before: Option<&Record>) -> &'static str {
         let (operation, epoch, stranger) = (self.operation, self.epoch(), self.claimant + 1);
         let holding = match verb {
@@ -204,7 +204,7 @@ impl Case {
         }
     }
 
-    /// Whoever asks for another thing is told the same, whether it may take over or not, also the claimant itself.
+    /// Another request gets the same answer, whether it may take over or not, even from the same claimant.
     async fn ask_for_another(&self, desk: &Desk, before: Option<&Record>) -> &'static str {
         let mut wishes = vec![self.take(self.claimant + 1)];
         if before.is_some() {
@@ -219,7 +219,7 @@ impl Case {
         told[0]
     }
 
-    /// `Lost`, if all are.
+    /// Checks that other epochs are `Lost`.
     async fn show_other_epochs(&self, desk: &Desk) -> Holding {
         let Epoch(newest) = self.epoch();
         let made_up = [newest + 1, newest - 1, 0, 4_000_000_000].map(Epoch);
@@ -237,7 +237,7 @@ impl Case {
         Holding::Lost
     }
 
-    /// What stands there now follows from what stood there before.
+    /// Checks the new record against the earlier one.
     fn assert_follows(&self, told: &str, before: Option<&Record>, after: &Record) {
         if let Some(before) = before {
             assert_eq!(
@@ -267,7 +267,7 @@ impl Case {
     }
 }
 
-/// The same, except that a lease may be shorter by what the clock went on meanwhile.
+/// Checks that the record is unchanged, except that a lease may be shorter as the clock runs.
 fn assert_unchanged(before: Option<&Record>, after: Option<&Record>) {
     match (before, after) {
         (
@@ -282,13 +282,13 @@ fn assert_unchanged(before: Option<&Record>, after: Option<&Record>) {
     }
 }
 
-/// Every cell, by every way to its place, asked of one instance and looked at from another.
+/// Every cell, by every way to its state, with the verb on one instance and the look on the other.
 pub async fn the_table_is_followed(bench: &Bench) {
     let (here, there) = (Desk::of(bench), Desk(bench.another()));
     let cells = cells();
     let mut operations = (0..).map(operation);
     for (stands, way) in WAYS {
-        // A sweep is the last line: it does not ask for one record only.
+        // A sweep is the last line: it is not about one record only.
         let mut cases: Vec<(&Cell, Case)> = cells
             .iter()
             .filter(|cell| cell.place == *stands)

@@ -1,14 +1,14 @@
-//! A dictionary of byte sequences: what RFC 9530 needs of structured fields (RFC 9651), read exactly.
+//! A dictionary of byte sequences: the part of structured fields (RFC 9651) that RFC 9530 needs, parsed exactly.
 //!
-//! Values of another type make the field unreadable, because RFC 9530 allows none. Parameters are read, so that their
-//! syntax is held to the standard, and passed over, because none are defined.
+//! Values of another type make the field invalid, because RFC 9530 allows none. Parameters are parsed, so that their
+//! syntax is checked, and ignored, because none are defined.
 
 use sfv::{BareItem, Dictionary, Item, ListEntry, Parser};
 
-/// More members than there are algorithms, several times over.
+/// Several times the number of algorithms.
 const MEMBERS_MAX: usize = 64;
 
-/// The members. Of two with one name the last counts. `None`: it is no such dictionary, or a very large one.
+/// The members. Of two with one name the last counts. `None`: it is not such a dictionary, or too large.
 pub(super) fn parse(field: &[u8]) -> Option<Vec<(String, Vec<u8>)>> {
     let members: Dictionary = Parser::new(field).parse().ok()?;
     if members.len() > MEMBERS_MAX {

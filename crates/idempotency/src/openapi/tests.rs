@@ -77,7 +77,7 @@ fn what_is_published_is_what_is_answered() {
     }
 }
 
-/// The bytes of a body that is there already.
+/// The bytes of a complete body.
 fn bytes_of(body: impl Into<axum::body::Body>) -> bytes::Bytes {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(axum::body::to_bytes(body.into(), 100_000)).unwrap()
@@ -125,7 +125,7 @@ fn the_key_pattern_names_exactly_the_versions_that_are_accepted() {
     assert!([4, 7].contains(&example.get_version_num()));
 }
 
-/// What OpenAPI 3.1 allows for each kind of object that is used here: members that must be there, and that may.
+/// The required and the optional members of each kind of OpenAPI 3.1 object that is used here.
 fn allowed(kind: &str) -> (&'static [&'static str], &'static [&'static str]) {
     match kind {
         "document" => (&["openapi", "info"], &["paths", "components", "webhooks", "servers", "tags"]),
@@ -169,7 +169,7 @@ fn allowed(kind: &str) -> (&'static [&'static str], &'static [&'static str]) {
     }
 }
 
-/// Checks an object against what is allowed, follows references, and goes into what it holds.
+/// Checks an object's members, follows references, and checks nested objects.
 fn check(document: &Value, kind: &str, value: &Value, at: &str) {
     let members = value.as_object().unwrap_or_else(|| panic!("{at} is an object"));
     if let Some(reference) = members.get("$ref") {
@@ -276,7 +276,7 @@ fn the_shape_check_objects_to_a_header_that_says_where_it_is() {
     check(&document, "components", &document["components"], "/components");
 }
 
-/// The page that people read says of each reason what programs are told.
+/// The documentation has the status and the next action of each reason.
 #[test]
 fn every_reason_has_its_row_in_the_documentation() {
     let page = include_str!("../../../../docs/idempotency.md");

@@ -1,4 +1,4 @@
-//! The operations over HTTP: what a caller may read.
+//! The operations over HTTP, for callers.
 
 use super::{Looked, Operations};
 use crate::answer::{Answer, Kept};
@@ -22,13 +22,13 @@ use serde_json::{Value, json};
 use std::sync::PoisonError;
 use subtle::ConstantTimeEq;
 
-/// How long a program may go on with the policy that it was told.
+/// How long a program may cache the policy.
 const POLICY_CACHED: HeaderValue = HeaderValue::from_static("public, max-age=60");
 const NOT_CACHED: HeaderValue = HeaderValue::from_static("no-store");
 
 impl Operations {
-    /// `GET /policy`, `GET /openapi` and `GET /operations/{operation}`, to be nested where the program wants them, behind
-    /// the same authentication as the layer itself. The first two tell the same to everybody.
+    /// `GET /policy`, `GET /openapi` and `GET /operations/{operation}`, to be nested anywhere in the program, behind
+    /// the same authentication as the layer itself. The first two answer the same to everybody.
     pub fn router<S: Clone + Send + Sync + 'static>(&self) -> Router<S> {
         Router::new()
             .route("/policy", get(policy))
@@ -104,13 +104,13 @@ async fn operation(State(operations): State<Operations>, Path(id): Path<String>,
         Ok(Some(record)) if bool::from(record.scope.0.ct_eq(&door.vault.scope(&scope).0)) => {
             document(NOT_CACHED, &told(door, &scope, id, &record))
         }
-        // In the same words for one that never was, one that is gone, and one of somebody else.
+        // The same answer for one that never existed, one that expired, and one of another caller.
         Ok(Some(_) | None) => refused(not_found),
         Err(error) => refused(store_problem(&error)),
     }
 }
 
-/// What its caller is told of an operation.
+/// The data of an operation for its caller.
 fn told(door: &Door, scope: &Scope, id: OperationId, record: &Record) -> Value {
     let looked = Looked::from(record);
     json!({
@@ -124,7 +124,7 @@ fn told(door: &Door, scope: &Scope, id: OperationId, record: &Record) -> Value {
     })
 }
 
-/// Whether the request, sent again, would be given its answer. One that cannot be opened any more would not.
+/// Whether a repeated request would get its answer. Not if the answer can no longer be decrypted.
 fn is_retained(door: &Door, scope: &Scope, operation: OperationId, record: &Record) -> bool {
     let Standing::Completed { at: _, expires_at: _, answer } = &record.standing else { return false };
     let sealing = Sealing {

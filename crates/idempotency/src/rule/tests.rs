@@ -1,4 +1,4 @@
-//! The rule against its table, at moments that no store can be brought to.
+//! The rule against its table, at exact moments that no store can be brought to.
 
 use super::{Kept, Row, State, Write, claim, complete, erase, later, release, renew, sweep};
 use crate::conformance::table;
@@ -15,7 +15,7 @@ const NEXT: Epoch = Epoch(9);
 const LEASE_FOR: Duration = Duration::from_secs(30);
 const KEEP: Keep = Keep { answer_for: Duration::from_secs(100), tombstone_for: Duration::from_secs(10) };
 
-/// So many seconds after the record began. The verbs come at 1000.
+/// This many seconds after the record began. The verbs come at 1000.
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(seconds).expect("near 1970")
 }
@@ -44,7 +44,7 @@ fn answer() -> Bytes {
     Bytes::from_static(b"answer")
 }
 
-/// What can stand at 1000 at each place of the table, to the very moment. `None`: there is no row.
+/// The rows for each state of the table at 1000, on the exact boundary. `None`: there is no row.
 fn places() -> [(&'static str, Option<Row>); 13] {
     let completed = |kept, answer: Option<Bytes>| Some(row(State::Completed(kept, answer)));
     [
@@ -95,7 +95,7 @@ fn offered(row: Option<&Row>, wish: &Claim) -> (&'static str, Write) {
     (word, write)
 }
 
-/// All that a line of the table can mean, each with what is told and written.
+/// All variants of a line of the table, each with its result and its change.
 fn asked(verb: &str, row: Option<&Row>) -> Vec<(&'static str, Write)> {
     let held = |outcomes: Vec<(Holding, Write)>| -> Vec<_> {
         let word = |holding| if holding == Holding::Held { "held" } else { "lost" };
@@ -143,7 +143,7 @@ fn asked(verb: &str, row: Option<&Row>) -> Vec<(&'static str, Write)> {
     }
 }
 
-/// What is put holds from now on, and keeps what it is not about.
+/// Checks that a new row has the right times, and otherwise the values of the old one.
 fn assert_put(before: Option<&Row>, put: &Row) {
     if let Some(before) = before.filter(|before| before.epoch == put.epoch) {
         assert_eq!(Row { state: before.state.clone(), ..put.clone() }, *before);

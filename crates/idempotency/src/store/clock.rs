@@ -1,11 +1,11 @@
-//! The clock of a store that lives in this process. The stores that are servers of their own bring theirs.
+//! The clock of an in-process store. Server stores use their own.
 
 use jiff::Timestamp;
 use std::sync::Arc;
 #[cfg(feature = "sqlite")]
 use std::time::{Duration, Instant};
 
-/// Says what time it is. Tests bring one that stands still until it is told to go on.
+/// Returns the time. Tests use a clock that stands still until it is moved.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// The clock of this machine.
@@ -13,9 +13,9 @@ pub(crate) fn system() -> Clock {
     Arc::new(Timestamp::now)
 }
 
-/// The clock of this machine, for records of earlier processes: it begins no earlier than the newest time on record, and time
-/// passes by it whatever becomes of the machine's clock. What is recorded by a clock that is behind for a moment would be past
-/// its retention as soon as the clock is right.
+/// The clock of this machine, for data with records of earlier processes: it begins no earlier than the newest time on
+/// record, and then follows elapsed time, whatever happens to the machine's clock. A record with a time that is behind
+/// for a moment would be expired as soon as the clock is right.
 #[cfg(feature = "sqlite")]
 pub(crate) fn not_before(newest: Option<Timestamp>) -> Clock {
     let (began_at, began) = (Timestamp::now(), Instant::now());
@@ -23,7 +23,7 @@ pub(crate) fn not_before(newest: Option<Timestamp>) -> Clock {
     Arc::new(move || shown(Timestamp::now(), least, began.elapsed()))
 }
 
-/// What it shows, so long after it began at least then.
+/// The time shown after `elapsed`.
 #[cfg(feature = "sqlite")]
 fn shown(machine: Timestamp, least: Timestamp, elapsed: Duration) -> Timestamp {
     machine.max(least.checked_add(elapsed).unwrap_or(Timestamp::MAX))

@@ -1,8 +1,8 @@
-//! The memory of one process, gone with it: for tests, for development, and for programs whose effects are gone with
-//! them too.
+//! A store in the memory of one process: for tests, for development, and for programs whose effects end with the
+//! process too.
 //!
-//! One lock around one map, held for a look-up and never across an await. What is there grows with the requests and
-//! goes with retention: somebody has to sweep, and budgets bound how much one caller stores.
+//! One lock around one map, held for a lookup and never across an await. The data grows with the requests and shrinks
+//! by retention: sweeps are needed, and budgets limit one caller's data.
 
 use super::clock::{self, Clock};
 use super::wake::Bells;
@@ -16,7 +16,7 @@ use std::future::ready;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Operations remembered in this process. A clone is another handle on the same memory.
+/// A store in memory. A clone is another handle on the same data.
 #[derive(Clone)]
 pub struct Memory {
     shelf: Arc<Mutex<Shelf>>,
@@ -27,11 +27,10 @@ pub struct Memory {
 #[derive(Default)]
 struct Shelf {
     rows: HashMap<OperationId, Row>,
-    /// When a sweep has something to do at a row.
+    /// The next sweep time of each row.
     due: BTreeSet<(Timestamp, OperationId)>,
-    /// Since when outcomes are unknown, where they are.
+    /// The unknown outcomes, by time.
     unknown: BTreeSet<(Timestamp, OperationId)>,
-    /// The newest epoch that was given.
     epoch: u64,
     check: Option<[u8; 16]>,
 }
@@ -76,14 +75,14 @@ impl Memory {
         Self { shelf: Arc::default(), bells: Bells::default(), clock }
     }
 
-    /// Nothing under the lock panics half way: rows are written by one insert each.
+    /// No code under the lock panics half way: each row is written by one insert.
     fn on_shelf<T>(&self, work: impl FnOnce(&mut Shelf, Timestamp) -> T) -> T {
         let mut shelf = self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
         let now = (self.clock)();
         work(&mut shelf, now)
     }
 
-    /// What the holder of an epoch wants of its row; whoever waits hears of it.
+    /// Runs a holder's verb on its row, and wakes waiters.
     fn held(
         &self,
         operation: OperationId,
@@ -108,7 +107,7 @@ impl Store for Memory {
     }
 
     fn agree(&self, check: [u8; 16]) -> Pending<'_, Result<bool, StoreError>> {
-        // The verbs act when they are awaited, not when they are asked for, as with every other store.
+        // Verbs act when they are awaited, not when they are created, as in every other store.
         Box::pin(async move { Ok(self.on_shelf(|shelf, _| *shelf.check.get_or_insert(check) == check)) })
     }
 
@@ -244,7 +243,7 @@ mod tests {
 
     const KEEP: Keep = Keep { answer_for: Duration::from_hours(2), tombstone_for: Duration::from_hours(1) };
 
-    /// However an operation goes on after it lapsed: what is due is what is there, and what is unknown goes with it.
+    /// After every sequence of verbs, both indexes match the rows.
     #[tokio::test]
     async fn nothing_stays_in_the_orders_that_is_not_on_the_shelf() {
         let now = Arc::new(Mutex::new(Timestamp::UNIX_EPOCH));

@@ -1,12 +1,12 @@
-//! Operations remembered in PostgreSQL, for services behind several instances, and for handlers whose effect is in the
-//! same database: those share their transaction with the record, which makes them happen exactly once.
+//! A store in PostgreSQL, for services with several instances, and for handlers whose effect is in the same database:
+//! those share their transaction with the record, which makes them happen exactly once.
 //!
-//! Each verb is one function in the database and one round trip, because a rule that needs several statements would
-//! hold locks while the network is slow. All times are the server's. What another instance changed is heard by
-//! LISTEN; what is not heard is found by asking.
+//! Each verb is one function in the database and one round trip, because several statements would hold locks while the
+//! network is slow. All times are the server's. LISTEN reports changes of other instances; missed ones are found by
+//! polling.
 //!
-//! Durability is that of the server's commits: after a failover to a replica that had not received them, what was
-//! acknowledged is gone. Where that matters, replicate synchronously.
+//! Durability is that of the server's commits: after a failover to a replica that had not received them, acknowledged
+//! data is gone. Where that matters, replicate synchronously.
 
 mod lent;
 mod listener;
@@ -35,23 +35,24 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Config, NoTls, Row, Socket};
 use uuid::Uuid;
 
-/// What one handler set, locked or made for its session is not there for the next. Statements stay prepared.
+/// Resets the session: settings, locks and temporary objects of one handler must not reach the next. Statements stay
+/// prepared.
 const CLEAN: &str = "CLOSE ALL; SET SESSION AUTHORIZATION DEFAULT; RESET ALL; UNLISTEN *; \
                      SELECT pg_advisory_unlock_all(); DISCARD TEMP; DISCARD SEQUENCES";
 
-/// How the store uses its server.
+/// Options for the use of the server.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The schema that holds its tables and functions; made when it is not there.
+    /// The schema of its tables and functions; created if it does not exist.
     pub schema: String,
-    /// How many connections its pool opens, beside the one that listens. At least 2; a quarter, at least one, is
-    /// never given to handlers, so that leases can be renewed while all others are in use.
+    /// The size of its pool, without the listening connection. At least 2; a quarter, at least one, is reserved for
+    /// verbs, so that leases can be renewed while handlers use all others.
     pub connections_max: usize,
-    /// How long a verb may take, with waiting for a connection.
+    /// The time limit of a verb, including the wait for a connection.
     pub timeout_for: Duration,
     /// How long a handler's transaction may be idle, and how long one of its statements may take.
     pub transaction_for: Duration,
-    /// It is known that this server can lose what it acknowledged.
+    /// Accepts a server that can lose acknowledged data.
     pub volatile: bool,
 }
 
@@ -67,7 +68,7 @@ impl Default for Options {
     }
 }
 
-/// Operations remembered in PostgreSQL. A clone uses the same connections.
+/// A store in PostgreSQL. A clone uses the same connections.
 ///
 /// ```no_run
 /// # async fn open() -> Result<(), perdura_idempotency::store::StoreError> {
@@ -85,14 +86,14 @@ struct Inner {
     options: Options,
     statements: Statements,
     bells: Bells,
-    /// Places for handlers that hold a connection.
+    /// Limits the connections of handlers.
     transactions: Arc<Semaphore>,
-    /// Makes a connection that a handler had as good as new.
+    /// The statement that resets a connection after a handler.
     clean: &'static str,
     listener: OnceLock<Listener>,
 }
 
-/// The verbs, each with the schema in it.
+/// The statements of the verbs, with the schema's name.
 struct Statements {
     agree: String,
     claim: String,
@@ -151,7 +152,7 @@ impl Postgres {
         }
         config.keepalives_idle(Duration::from_secs(30));
         let mut pooled = config.clone();
-        // A verb that the server still works on after nobody waits for it must not hold a row.
+        // A verb that the server still runs after its caller gave up must not hold a row.
         pooled.options(format!(
             "{} -c statement_timeout={} -c default_transaction_isolation=read\\ committed",
             config.get_options().unwrap_or_default(),
@@ -166,9 +167,9 @@ impl Postgres {
         Ok(store)
     }
 
-    /// Uses a pool of the program's own; its size counts in place of `connections_max`. Changes that other instances
-    /// make are found by asking, unless [`listen`](Self::listen) is called too. What a handler sets on a connection, beyond
-    /// its transaction, stays there: only the program knows what its connections are set to at first.
+    /// Uses a pool of the program's own; its size replaces `connections_max`. Changes of other instances are found by
+    /// polling, unless [`listen`](Self::listen) is called too. Settings that a handler makes on a connection, beyond
+    /// its transaction, stay there: only the program knows the initial settings of its connections.
     pub async fn with_pool(pool: Pool, options: Options) -> Result<Self, StoreError> {
         Self::over(pool, options, "").await
     }
@@ -201,8 +202,8 @@ impl Postgres {
         })))
     }
 
-    /// Hears of changes that other instances make, on a connection of its own: directly to the server, because
-    /// poolers that share sessions do not pass on what is listened to. Once; a second call changes nothing.
+    /// Listens for changes of other instances, on a connection of its own: directly to the server, because poolers that
+    /// share sessions do not pass notifications on. A second call changes nothing.
     pub fn listen<T>(&self, config: Config, tls: T)
     where
         T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
@@ -230,7 +231,7 @@ impl Inner {
         .await
     }
 
-    /// The same, about one record. What the functions cannot reckon with was not written by them.
+    /// The same, about one record. A value that the functions cannot compute with means a damaged record.
     async fn ask_about(
         &self,
         operation: OperationId,
@@ -246,7 +247,7 @@ impl Inner {
         })
     }
 
-    /// The same, of any number of rows.
+    /// The same, for any number of rows.
     async fn list(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, StoreError> {
         within(self.options.timeout_for, async {
             let client = Lent::from(&self.pool).await?;
@@ -258,7 +259,7 @@ impl Inner {
         .await
     }
 
-    /// What the holder of an epoch asks for.
+    /// A holder's verb.
     async fn held(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Holding, StoreError> {
         let held: bool = self.ask(sql, parameters).await?.get(0);
         Ok(if held { Holding::Held } else { Holding::Lost })
@@ -278,7 +279,7 @@ impl Inner {
     }
 }
 
-/// Answer, and how long answer and tombstone are kept.
+/// The answer, and how long answer and tombstone are kept.
 fn completion_of(completion: &Completion) -> (Option<&[u8]>, i64, i64) {
     let answered = match &completion.ending {
         Ending::Answered(answer) => Some(&answer[..]),
@@ -287,7 +288,7 @@ fn completion_of(completion: &Completion) -> (Option<&[u8]>, i64, i64) {
     (answered, micros(completion.keep.answer_for), micros(completion.keep.tombstone_for))
 }
 
-/// As the functions take durations. What is longer than nine thousand years ends with time itself.
+/// A duration for the functions. One longer than nine thousand years is shortened to that.
 fn micros(duration: Duration) -> i64 {
     const LONGEST: i64 = 9_000 * 366 * 24 * 3_600 * 1_000_000;
     i64::try_from(duration.as_micros()).map_or(LONGEST, |micros| micros.min(LONGEST))
@@ -324,7 +325,7 @@ impl Store for Postgres {
                 let Record { epoch, first_at, .. } = told.record;
                 return Ok(Claimed::Granted(Grant { epoch, taken_over: told.taken_over, first_at }));
             }
-            // Nobody is told of a lapse that was found out before; a bell for nothing is allowed.
+            // An earlier detection of the lapse wakes nobody; an unnecessary wake-up is allowed.
             if matches!(told.record.standing, Standing::Unknown { .. }) {
                 self.0.bells.ring(claim.operation);
             }
@@ -426,17 +427,17 @@ impl Store for Postgres {
     }
 }
 
-/// What the functions tell of a record.
+/// The functions' result for a record.
 struct Told {
     granted: bool,
     taken_over: bool,
-    /// It was this claim that found its lease to have run out.
+    /// This claim found the expired lease.
     lapsed: bool,
     record: Record,
 }
 
 impl Told {
-    /// What cannot be read as what it should be was not written by us.
+    /// An invalid value means a damaged or foreign record.
     fn read(operation: OperationId, row: &Row) -> Result<Self, StoreError> {
         let corrupt = |what: &'static str| StoreError::Corrupt { operation, what: what.into() };
         let at = |column| {

@@ -1,14 +1,15 @@
-//! Operations remembered in Redis, for services behind several instances that have one already.
+//! A store in Redis, for services with several instances that have one already.
 //!
 //! Each verb is one script, so it is atomic, takes one round trip and reads the server's clock. A record is a hash; it
-//! has no time to live while it runs, and goes by itself when its retention is over. Its answer is a key of its own,
-//! because it may have to go before the record does. What runs and what is unknown is also in two sorted sets, by which a
-//! sweep and a list find it. All keys of a store carry one hash tag: they live in one slot, on one node, and that node is
-//! the one to connect to.
+//! has no TTL while it runs, and expires by itself when its retention is over. Its answer is a key of its own, because
+//! it may expire before the record does. Running and unknown operations are also in two sorted sets, for sweeps and
+//! lists. All keys of a store have one hash tag: they are in one slot, on one node, and that node is the one to connect
+//! to.
 //!
-//! What Redis acknowledged is only kept by a server that writes each command to disk (`appendonly yes`, `appendfsync
-//! always`) and never evicts (`maxmemory-policy noeviction`); others are refused, and those that do not tell, unless the
-//! program says that it knows. A failover to a replica may still lose the last commands. There are no transactions to share.
+//! Redis keeps acknowledged writes only if the server writes each command to disk (`appendonly yes`, `appendfsync
+//! always`) and never evicts (`maxmemory-policy noeviction`). Other servers are refused, and so are those that do not
+//! show their settings, unless the program accepts the risk. A failover to a replica may still lose the last commands.
+//! There are no transactions to share.
 
 mod line;
 mod subscriber;
@@ -29,14 +30,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use subscriber::Subscriber;
 
-/// How the store uses its server.
+/// Options for the use of the server.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What its keys begin with, and its hash tag: letters, digits, `-`, `_`, `.` and `:`.
+    /// The prefix of its keys, and its hash tag: letters, digits, `-`, `_`, `.` and `:`.
     pub prefix: String,
-    /// How long connecting may take, and a verb.
+    /// The time limit of connecting, and of a verb.
     pub timeout_for: Duration,
-    /// It is known how this server keeps what it acknowledged, also where it can lose that: its settings are not asked for.
+    /// Accepts a server that can lose acknowledged writes: its settings are not checked.
     pub volatile: bool,
 }
 
@@ -46,7 +47,7 @@ impl Default for Options {
     }
 }
 
-/// Operations remembered in Redis. A clone uses the same connections.
+/// A store in Redis. A clone uses the same connections.
 ///
 /// ```no_run
 /// # async fn open() -> Result<(), perdura_idempotency::store::StoreError> {
@@ -107,7 +108,7 @@ impl Redis {
         Self::with_client(client, options).await
     }
 
-    /// Connects by a client of the program's own, which brings TLS where the program has enabled that in the `redis`
+    /// Connects with a client of the program's own, which supports TLS if the program has enabled that in the `redis`
     /// crate.
     pub async fn with_client(client: Client, options: Options) -> Result<Self, StoreError> {
         let allowed = |letter: u8| letter.is_ascii_alphanumeric() || b"-_.:".contains(&letter);
@@ -145,17 +146,17 @@ impl Inner {
         call
     }
 
-    /// The key of what a sweep has to do with.
+    /// The key of the set of operations for sweeps.
     fn due(&self) -> String {
         format!("{{{}}}:due", self.prefix)
     }
 
-    /// The key of what is unknown.
+    /// The key of the set of unknown outcomes.
     fn unknown(&self) -> String {
         format!("{{{}}}:unknown", self.prefix)
     }
 
-    /// What a sweep does with one operation that was due.
+    /// Sweeps one operation that is due.
     async fn sweep(&self, operation: OperationId, keep: Keep) -> Result<Swept, StoreError> {
         let mut call = self.call(&self.scripts.sweep, operation);
         call.arg(micros(keep.answer_for)).arg(micros(keep.tombstone_for));
@@ -172,7 +173,7 @@ impl Inner {
         Ok(swept)
     }
 
-    /// Asks for what is about this operation.
+    /// Runs a script about this operation.
     async fn ask<T: FromRedisValue>(
         &self,
         operation: OperationId,
@@ -196,7 +197,7 @@ impl Inner {
     }
 }
 
-/// As the scripts take durations.
+/// A duration for the scripts.
 fn micros(duration: Duration) -> String {
     duration.as_micros().to_string()
 }
@@ -237,7 +238,7 @@ impl Store for Redis {
                     first_at: told.first_at,
                 }));
             };
-            // Nobody is told of a lapse that was found out before; a bell for nothing is allowed.
+            // An earlier detection of the lapse wakes nobody; an unnecessary wake-up is allowed.
             if matches!(standing, Standing::Unknown { .. }) {
                 self.0.bells.ring(claim.operation);
             }
@@ -317,8 +318,8 @@ impl Store for Redis {
         })
     }
 
-    /// Redis removes what expired by itself. What is left is where it was noted, and what was begun and not ended: each is
-    /// one script, so that a sweep of many holds nobody up.
+    /// Redis removes expired keys by itself. The sweep removes their entries in the sets, and finds expired leases:
+    /// each by one script, so that a sweep of many blocks nobody.
     fn sweep(&self, records_max: u32, keep: Keep) -> Pending<'_, Result<Swept, StoreError>> {
         Box::pin(async move {
             let mut call = self.0.scripts.due.key(self.0.due());
@@ -342,7 +343,7 @@ impl Store for Redis {
         })
     }
 
-    /// Those that expired and were not swept yet are passed over.
+    /// Skips operations that expired and were not swept yet.
     fn unknown(&self, limit: u32) -> Pending<'_, Result<Vec<(OperationId, Record)>, StoreError>> {
         Box::pin(async move {
             let (mut unknown, mut passed) = (Vec::new(), 0);
@@ -390,16 +391,16 @@ impl Store for Redis {
     }
 }
 
-/// What the scripts tell of a record.
+/// The scripts' result for a record.
 struct Told {
     scope: ScopeTag,
     request: RequestTag,
     epoch: Epoch,
     first_at: Timestamp,
     taken_over: bool,
-    /// It was this claim that found its lease to have run out.
+    /// This claim found the expired lease.
     lapsed: bool,
-    /// None: it is granted.
+    /// `None`: it is granted.
     standing: Option<Standing>,
 }
 

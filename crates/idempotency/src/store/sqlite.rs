@@ -1,8 +1,9 @@
-//! The memory in one SQLite file, which several processes of one machine may share.
+//! A store in one SQLite file, which several processes of one machine may share.
 //!
-//! What is known already is read on the caller's own thread, one row by its id: replays never wait for a writer. What
-//! changes goes to one thread that commits for all who wait, with one sync. The clock is this machine's, but never begins before
-//! the newest time on record. Whoever opens the file while nobody else has it open ends the leases of those before.
+//! Known records are read on the caller's own thread, one row by its id: replays never wait for a writer. Changes go to
+//! one thread that commits for all callers, with one sync. The clock is this machine's, but never begins before the
+//! newest time on record. A process that opens the file while no other has it open ends the leases of earlier
+//! processes.
 
 mod copy;
 mod group;
@@ -32,24 +33,24 @@ use std::time::Duration;
 use transaction::Shares;
 use writer::{Desk, Writer};
 
-/// A sweep takes so many records per commit: whoever else writes comes in between.
+/// A sweep takes so many records per commit, so that other writes come in between.
 const SWEEP_BATCH: u32 = 100;
-/// So many new rows are read at once on the caller's thread, to find what still runs: some milliseconds.
+/// So many new rows are read at once on the caller's thread, to find running operations: some milliseconds.
 const NOTE_BATCH: u64 = 5_000;
 
-/// How the file is used.
+/// Options for the file.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How many connections read at the same time.
+    /// How many connections can read at the same time.
     pub readers: usize,
-    /// How long another process that writes is waited for.
+    /// How long to wait for another process that writes.
     pub busy_for: Duration,
-    /// How long a handler's transaction may take, from its first run to its end. Nobody else writes meanwhile.
+    /// The time limit of a handler's transaction, from its first run to its end. All other writes wait meanwhile.
     pub transaction_for: Duration,
-    /// The file never has more pages of 4096 bytes than this; what does not fit fails as on a full disk.
+    /// The file never has more pages of 4096 bytes than this; a write beyond it fails as on a full disk.
     pub pages_max: Option<u32>,
-    /// Runs once at opening, on the connection that writes: makes the tables that handlers use in their transactions, and
-    /// sets the pragmas that they count on.
+    /// Runs once at opening, on the connection that writes: creates the tables that handlers use in their transactions,
+    /// and sets the pragmas that they rely on.
     pub prepare: fn(&Connection) -> rusqlite::Result<()>,
 }
 
@@ -65,7 +66,7 @@ impl Default for Options {
     }
 }
 
-/// Operations remembered in one SQLite file. A clone is the same handle.
+/// A store in one SQLite file. A clone is the same handle.
 #[derive(Clone)]
 pub struct Sqlite(Arc<Inner>);
 
@@ -74,14 +75,14 @@ struct Inner {
     writer: Writer,
     bells: Bells,
     clock: Clock,
-    /// Up to this epoch, nobody holds a lease.
+    /// Leases up to this epoch have ended.
     void: u64,
-    /// Let go of after the connections.
+    /// Released after the connections.
     _presence: Arc<Presence>,
 }
 
 impl Sqlite {
-    /// Opens the file, or makes it. Its folder has to be there.
+    /// Opens the file, or creates it. Its folder must exist.
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Self, StoreError> {
         Self::open_on(path.as_ref(), options, |connection| Ok(clock::not_before(rows::newest(connection)?)))
     }
@@ -100,7 +101,7 @@ impl Sqlite {
         options: &Options,
         clock: impl FnOnce(&Connection) -> Result<Clock, StoreError>,
     ) -> Result<Self, StoreError> {
-        // Before anything else has it open, and before anything is claimed.
+        // Before any other use of the file, and before any claim.
         let presence = Arc::new(Presence::enter(path, options)?);
         let connection = schema::connect(path, options)?;
         schema::migrate(&connection)?;
@@ -124,15 +125,15 @@ impl Sqlite {
         Ok(Self(Arc::new(Inner { readers, writer, bells, clock, void, _presence: presence })))
     }
 
-    /// The record as it is now. The clock is read first: a row that was changed since says the same of that moment as of
-    /// the one when it was changed. The other way round, a lease that was renewed in between would seem to have run out.
+    /// The current record. The clock is read first: a row that was changed since has the same state at that moment as
+    /// at the time of the change. In the other order, a lease that was renewed in between would seem to have run out.
     fn record(&self, operation: OperationId) -> Result<Option<Record>, StoreError> {
         let now = group::now(&self.0.clock);
         let row = self.0.readers.with(|connection| rows::read(connection, operation, self.0.void))?;
         Ok(row.filter(|row| row.is_there(now)).map(|row| row.record(now)))
     }
 
-    /// Looks at all rows that are new, so that a sweep knows what still runs. What begins meanwhile is seen the next time.
+    /// Reads all new rows, so that a sweep knows which operations still run. Later rows are read the next time.
     async fn note_running(&self) -> Result<(), StoreError> {
         let (mut looked_at, newest) = self.0.readers.with(rows::looked_at)?;
         while looked_at < newest {
@@ -149,7 +150,7 @@ impl Sqlite {
     }
 }
 
-/// The connections that read, each for a moment.
+/// The connections for reading.
 struct Readers {
     connections: Vec<Mutex<Connection>>,
     next: AtomicUsize,
@@ -163,8 +164,8 @@ impl Readers {
         Ok(Self { connections, next: AtomicUsize::new(0) })
     }
 
-    /// On the first connection that is free, or the next that will be. A read leaves nothing behind that a panic could
-    /// leave half done.
+    /// Runs work on the first free connection, or waits for one. A read leaves nothing behind that a panic could leave
+    /// half done.
     fn with<T>(&self, work: impl FnOnce(&Connection) -> T) -> T {
         let first = self.next.fetch_add(1, Ordering::Relaxed) % self.connections.len();
         let (before, after) = self.connections.split_at(first);
@@ -216,7 +217,7 @@ impl Store for Sqlite {
     }
 
     fn glance(&self, operation: OperationId) -> Option<Record> {
-        // What cannot be read now is asked for with a claim, which tells why.
+        // A record that cannot be read now goes to a claim, which reports why.
         self.record(operation).ok().flatten()
     }
 

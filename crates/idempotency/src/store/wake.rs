@@ -1,7 +1,7 @@
-//! Who waits for a record to change, within this process.
+//! Wakes tasks of this process that wait for a change of a record.
 //!
-//! A bell per operation, hung up by the first who waits and taken down by the last. Ringing one that nobody hears is
-//! cheap and common. It is only a hint: whoever waits also asks the store now and then.
+//! One bell per operation, created by the first waiter and removed by the last. Ringing without waiters is cheap and
+//! common. It is only a hint: waiters also poll the store now and then.
 
 use super::Pending;
 use crate::record::OperationId;
@@ -34,16 +34,16 @@ impl Bells {
         Box::pin(Place { ringing: Some(ringing), bells: self.clone(), operation })
     }
 
-    /// Wakes all who wait for this operation.
+    /// Wakes all waiters of this operation.
     pub(crate) fn ring(&self, operation: OperationId) {
-        // Under the lock: a bell that is held here while its last hearer leaves would never be taken down.
+        // Under the lock: a bell held here while its last waiter leaves would never be removed.
         let bells = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(bell) = bells.get(&operation).and_then(Weak::upgrade) {
             bell.notify_waiters();
         }
     }
 
-    /// Wakes all who wait: something may have been missed.
+    /// Wakes all waiters: a change may have been missed.
     #[cfg(any(feature = "postgres", feature = "redis"))]
     pub(crate) fn ring_all(&self) {
         let bells = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -53,9 +53,9 @@ impl Bells {
     }
 }
 
-/// Somebody who waits. Only those who wait hold the bell, so the one after whom nobody holds it was the last.
+/// A waiter. Only waiters hold the bell, so the one after whom nobody holds it was the last.
 struct Place {
-    /// `None`: on its way out.
+    /// `None`: it is leaving.
     ringing: Option<Pin<Box<OwnedNotified>>>,
     bells: Bells,
     operation: OperationId,

@@ -1,4 +1,4 @@
-//! Secrets, and the data keys of tenants. None of them can be shown, and all are wiped when dropped.
+//! Secrets, and the data keys of tenants. `Debug` shows none of them, and all are wiped when dropped.
 
 use super::keyed;
 use std::fmt;
@@ -8,19 +8,19 @@ use zeroize::Zeroizing;
 #[derive(Clone)]
 pub struct Secret(Zeroizing<Vec<u8>>);
 
-/// The secret is too short to be one.
+/// The secret is too short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a secret needs at least {} random bytes, and these are {given}", Secret::BYTES_MIN)]
 pub struct SecretTooShort {
-    /// How many there were.
+    /// Its length.
     pub given: usize,
 }
 
 impl Secret {
-    /// The fewest bytes that make a secret.
+    /// The least number of bytes.
     const BYTES_MIN: usize = 32;
 
-    /// Takes the bytes over; they are wiped when the secret is dropped, also when they are too few.
+    /// Takes the bytes, which are wiped when the secret is dropped, even if they are too few.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Result<Self, SecretTooShort> {
         let bytes = Zeroizing::new(bytes.into());
         if bytes.len() < Self::BYTES_MIN {
@@ -40,11 +40,11 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Names a data key in what was sealed with it. It is stored in the clear.
+/// The name of a data key, stored in plain text beside the encrypted bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId(pub [u8; 8]);
 
-/// A key that the answers of one tenant are sealed with.
+/// A key that encrypts the answers of one tenant.
 #[derive(Clone)]
 pub struct DataKey(Zeroizing<[u8; 32]>);
 
@@ -65,22 +65,23 @@ impl fmt::Debug for DataKey {
     }
 }
 
-/// Where the data keys of tenants come from. It is asked for each answer that is kept or replayed, on the thread that
-/// serves the request: keep the keys in memory.
+/// The data keys of tenants. It is called for each stored or replayed answer, on the thread that serves the request:
+/// keep the keys in memory.
 pub trait DataKeys: Send + Sync {
-    /// The key that this tenant's answers are sealed with from now on. `None`: the tenant was erased, and nothing of
-    /// its answers is kept.
+    /// The key that encrypts this tenant's answers from now on. `None`: the tenant was erased, and none of its answers
+    /// are stored.
     fn newest(&self, tenant: &str) -> Option<(KeyId, DataKey)>;
 
-    /// The key of this name. `None`: it was retired, or the tenant was erased; what it sealed stays closed for ever.
+    /// The key with this name. `None`: it was retired, or the tenant was erased; answers encrypted with it cannot be
+    /// decrypted any more.
     fn by_id(&self, tenant: &str, id: KeyId) -> Option<DataKey>;
 }
 
-/// Data keys that are drawn from master keys, one for each tenant. To rotate, put a new master key in front and drop the
-/// oldest once nothing it sealed is kept any more.
+/// Data keys derived from master keys, one for each tenant. To rotate, put a new master key in front and drop the
+/// oldest once no answer encrypted with it is kept any more.
 ///
-/// A tenant's key can be drawn again as long as the master key is there, so this erases nobody. Who has to erase
-/// tenants stores a random key for each, behind a [`DataKeys`] of their own.
+/// A tenant's key can be derived again as long as the master key exists, so this cannot erase a tenant. To erase
+/// tenants, store a random key for each, behind a [`DataKeys`] of your own.
 #[derive(Clone)]
 pub struct DerivedKeys {
     newest: (KeyId, Secret),
@@ -93,7 +94,7 @@ impl DerivedKeys {
         Self { newest: (id_of(&master), master), older: Vec::new() }
     }
 
-    /// Opens also what was sealed under this one, and seals nothing with it.
+    /// Also decrypts with this key, but never encrypts with it.
     pub fn and_older(mut self, master: Secret) -> Self {
         self.older.push((id_of(&master), master));
         self

@@ -24,7 +24,7 @@ fn sealing() -> Sealing<'static> {
     }
 }
 
-/// Keys in a table, from which a tenant can be taken.
+/// Keys in a table, from which a tenant can be removed.
 #[derive(Default)]
 struct Table(Mutex<BTreeMap<String, Keys>>);
 

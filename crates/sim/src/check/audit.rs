@@ -1,4 +1,5 @@
-//! Who did what is on the audit with what they did: each change that a client was told of once, and every chain holds.
+//! Every change is on the audit with its requester: each change that a client was told of once, and every chain
+//! verifies.
 
 use super::Evidence;
 use crate::clients::{Request, Told, Wish};
@@ -7,7 +8,7 @@ use perdura_runtime::{Started, Taken};
 use perdura_store::audit::{AuditPage, AuditRow, Entry, Verb};
 use std::collections::BTreeMap;
 
-/// Compares what clients were told with what is on the audit.
+/// Compares the replies to clients with the audit.
 pub fn told_on_the_audit(evidence: &Evidence<'_>) -> Vec<String> {
     let mut reader = evidence.sim.home.reader();
     let verified = reader.verify_audit(&[], &mut |_| {}).expect("what was written can be read");

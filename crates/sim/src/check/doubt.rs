@@ -1,4 +1,4 @@
-//! What is in doubt is not done under another key, and nobody says that it was not done.
+//! A step in doubt is not performed under another key, and no record says that it was not done.
 
 use super::Evidence;
 use crate::clients::Wish;
@@ -10,9 +10,9 @@ use perdura_engine::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// No step is performed under a key while something may have been done under an earlier one of it; the Ledger calls
-/// nothing failed that was performed; an attempt fails by its own failure only; and a late success counts for as long as
-/// nobody has taken the next key. Whoever says that a held call is to be made again says it of one attempt.
+/// No step is performed under a key while an earlier key of it may have been used; the Ledger never says failed of a
+/// performed call; an attempt fails by its own failure only; a late success counts as long as no worker has taken the
+/// next key; and a verdict "again" on a held call applies to one attempt.
 pub fn doubt_is_sticky(evidence: &Evidence<'_>) -> Vec<String> {
     let mut complaints = one_key_while_in_doubt(evidence);
     complaints.extend(failed_was_not_performed(evidence));
@@ -43,7 +43,7 @@ fn one_key_while_in_doubt(evidence: &Evidence<'_>) -> Vec<String> {
     complaints
 }
 
-/// A child of a Map Run stands for its item, whichever run of the Map it is in.
+/// A child of a Map Run represents its item, in every run of the Map.
 fn visit(evidence: &Evidence<'_>, key: &EffectKey) -> String {
     let visit = visit_of(key);
     let place = key.execution().and_then(|execution| evidence.places.get(&execution));
@@ -68,7 +68,7 @@ fn failed_was_not_performed(evidence: &Evidence<'_>) -> Vec<String> {
     complaints
 }
 
-/// A worker says of which attempt its failure is.
+/// A worker's failure counts for its own attempt only.
 fn failures_are_of_their_attempt(history: &History) -> Vec<String> {
     let mut attempts: BTreeMap<StrandId, u32> = BTreeMap::new();
     let mut complaints = Vec::new();
@@ -91,7 +91,7 @@ fn failures_are_of_their_attempt(history: &History) -> Vec<String> {
     complaints
 }
 
-/// Once it is on record that a key was used after all, no worker is the first to get a later one of its step.
+/// Once it is on record that a key was used after all, no worker is the first to get a later key of its step.
 fn late_successes_count(history: &History) -> Vec<String> {
     let mut calling: BTreeMap<StrandId, &EffectKey> = BTreeMap::new();
     let mut begun: BTreeSet<&EffectKey> = BTreeSet::new();
@@ -120,7 +120,7 @@ fn late_successes_count(history: &History) -> Vec<String> {
     complaints
 }
 
-/// However often it arrives that an attempt is to be made again, it is once.
+/// A verdict "again" for an attempt counts once, however often it arrives.
 fn called_again_as_often_as_said(evidence: &Evidence<'_>) -> Vec<String> {
     let mut said: BTreeMap<&EffectKey, BTreeSet<Option<Attempt>>> = BTreeMap::new();
     for request in &evidence.sim.requests {
@@ -185,8 +185,8 @@ mod tests {
         })
     }
 
-    /// No input makes the engine forget one, so this is what it would record if it did: A is refused and its success comes
-    /// late, while the next key waits for a worker.
+    /// No input makes the engine forget a late success, so this is a made-up record: A is refused, and its success
+    /// comes late, while the next key waits for a worker.
     #[test]
     fn a_late_success_that_is_only_noted_is_noticed_once_a_worker_takes_the_next_key() {
         use LedgerStatus::{Failed, Pending, Uncertain};

@@ -1,4 +1,4 @@
-//! What was said is still so.
+//! Replies remain true.
 
 use super::Evidence;
 use crate::clients::{Request, Told, Wish};
@@ -7,8 +7,8 @@ use perdura_engine::{By, EventKind, Execution, ExecutionId, Input, Note, StrandI
 use perdura_runtime::{Ending, StartError};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Nothing was acknowledged before it was on disk, every Turn that the store promised is there byte for byte, and
-/// every reply agrees with what is there.
+/// Nothing was acknowledged before it was on disk, every Turn that the store acknowledged is there byte for byte, and
+/// every reply agrees with the stored data.
 pub fn acknowledged_is_durable(evidence: &Evidence<'_>) -> Vec<String> {
     let mut complaints = evidence.sim.facts.complaints.clone();
     complaints.extend(turns_are_there(evidence));
@@ -118,7 +118,7 @@ fn redrives_are_there(evidence: &Evidence<'_>, histories: &BTreeMap<ExecutionId,
     complaints
 }
 
-/// Where everybody who redrives an execution does so under a token, each of them counts once.
+/// If all redrives of an execution have tokens, each token counts once.
 fn redrives_count_once(evidence: &Evidence<'_>, histories: &BTreeMap<ExecutionId, &History>) -> Vec<String> {
     let mut asked: BTreeMap<ExecutionId, (u32, bool)> = BTreeMap::new();
     for request in evidence.sim.requests.iter().filter(|request| request.wish.is_redrive()) {

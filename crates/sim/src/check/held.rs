@@ -1,10 +1,10 @@
-//! Where nothing may be repeated, nothing is, unless a person says so.
+//! A call that may not be repeated is not, unless a person says so.
 
 use super::Evidence;
 use perdura_engine::{EffectKey, Note, Resolved, Turn};
 use std::collections::BTreeMap;
 
-/// A call reaches one who asks for care once under its key, and once more for each time that a person says: again.
+/// A call with the policy `hold` reaches its receiver once under its key, and once more for each verdict "again".
 pub fn held_is_not_repeated(evidence: &Evidence<'_>) -> Vec<String> {
     let mut again: BTreeMap<&EffectKey, u32> = BTreeMap::new();
     for note in evidence.histories.iter().flat_map(|history| &history.turns).flat_map(Turn::notes) {

@@ -7,8 +7,8 @@ use perdura_store::{LedgerRow, Row, record};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Numbers without gaps, links that lead back, Turns that fold to what the row says, a ledger that says what the
-/// notes say, and totals that are the sum of it all.
+/// Events without gaps, links that lead back, Turns that fold to the row's state, a ledger that agrees with the notes,
+/// and totals that are the sum.
 pub fn histories_legal(evidence: &Evidence<'_>) -> Vec<String> {
     let mut complaints = {
         let disk = evidence.sim.disk.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -75,7 +75,7 @@ fn row_agrees(history: &History) -> Vec<String> {
     complaints
 }
 
-/// A snapshot is the fold of the Turns before it. Clocks of silence are not durable and are left out.
+/// A snapshot is the fold of the Turns before it. Heartbeat clocks are not durable and are left out.
 fn state_agrees(row: &Row, history: &History, execution: &Execution) -> Option<String> {
     let state = row.content.as_ref()?.state.as_ref()?;
     let bytes = match record::open(&state.bytes) {

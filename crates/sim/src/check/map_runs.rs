@@ -1,4 +1,4 @@
-//! Map Runs end with their executions, and say how their children fared.
+//! Map Runs end with their executions, and their counts are right.
 
 use super::Evidence;
 use crate::history::History;
@@ -9,8 +9,8 @@ use perdura_store::MapRunRow;
 /// How long after its parent, or after the last trouble, a child may still run.
 const ENDS_WITHIN_MS: i64 = 180_000;
 
-/// A Map Run whose execution has ended has ended, as its history tells; its counts are the sum of its
-/// children's rows; and no child outlives whoever waited for it.
+/// A Map Run whose execution has ended has ended as its history says; its counts are the sum of its children's rows;
+/// and no child outlives its parent.
 pub fn map_runs_end(evidence: &Evidence<'_>) -> Vec<String> {
     let mut complaints = Vec::new();
     let mut reader = evidence.sim.home.reader();
@@ -30,7 +30,7 @@ pub fn map_runs_end(evidence: &Evidence<'_>) -> Vec<String> {
             let told = told(parent, &run);
             let agrees = match told.ended_as {
                 Some(status) => (run.redrives, run.status) == (told.redrives, status),
-                // One that was taken up and stopped at once may not have come to say so.
+                // A run that was taken up and stopped at once may not have written that.
                 None => run.redrives <= told.redrives,
             };
             if !agrees {
@@ -57,15 +57,15 @@ fn child_of(history: &History) -> Option<uuid::Uuid> {
     Some(history.row.as_ref()?.child?.run)
 }
 
-/// What a history says of a run.
+/// The end of a run according to the history.
 #[derive(Debug, Default)]
 struct ToldOf {
     redrives: u32,
-    /// How it ended by itself, if that was the last of it.
+    /// How it ended by itself, if that was the last event of it.
     ended_as: Option<Status>,
 }
 
-/// The machines here have one Distributed Map each.
+/// The machines of the simulation have one Distributed Map each.
 fn told(parent: &History, run: &MapRunRow) -> ToldOf {
     let mut told = ToldOf::default();
     for event in parent.turns.iter().flat_map(Turn::events) {
@@ -81,7 +81,7 @@ fn told(parent: &History, run: &MapRunRow) -> ToldOf {
     told
 }
 
-/// The sum of its children. How many items there are is for the run to say.
+/// The sum of its children. Only the run knows the number of items.
 fn counted(children: &[&History], run: &MapRunRow) -> MapRunCounts {
     let mut counts = MapRunCounts::default();
     counts.items.total = run.counts.items.total;
@@ -110,7 +110,7 @@ fn of(tally: &mut Tally, status: Status) -> &mut u64 {
     }
 }
 
-/// By how much too long a child ran on after its parent had ended for good, in true time.
+/// How much too long a child ran on after its parent had ended for good, in true time.
 fn outlived(evidence: &Evidence<'_>, parent: &History, child: &History) -> Option<i64> {
     let disk = evidence.sim.disk.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let ended_at = |history: &History| {

@@ -1,20 +1,20 @@
-//! Where a machine is deterministic, a run with faults ends as a run without.
+//! A deterministic machine ends with faults as without.
 
 use super::Evidence;
 use crate::history::History;
 use perdura_engine::{Note, Record, StrandId};
 use std::collections::BTreeMap;
 
-/// What must be the same: how it ended, with what, and what happened on each line of control, in order.
+/// The part that must be equal: the end, the output, and the events on each line of control, in order.
 #[derive(Debug, PartialEq)]
 struct Shape {
     status: &'static str,
     output: Option<String>,
-    /// By the place of the line of control. What happens to iterations depends on who is faster: these are sorted.
+    /// By the place of the line of control. Events of iterations depend on their speed: these are sorted.
     events: BTreeMap<String, (Vec<String>, Vec<String>)>,
 }
 
-/// Compares by name.
+/// Compares executions by name.
 pub fn same_as_without_faults(evidence: &Evidence<'_>, calm: &Evidence<'_>) -> Vec<String> {
     let with = shapes(evidence);
     let without = shapes(calm);
@@ -34,7 +34,7 @@ pub fn same_as_without_faults(evidence: &Evidence<'_>, calm: &Evidence<'_>) -> V
     complaints
 }
 
-/// Children of a Map Run are called by their ids, which differ from run to run; their parent's output tells of them.
+/// Children of a Map Run have ids that differ from run to run, so they are left out; their parent's output covers them.
 fn shapes(evidence: &Evidence<'_>) -> BTreeMap<String, Shape> {
     let is_child = |it: &&History| it.row.as_ref().is_some_and(|row| row.child.is_some());
     evidence.histories.iter().filter(|it| !is_child(it)).map(|it| (key(it), shape(it))).collect()
@@ -58,7 +58,8 @@ fn shape(history: &History) -> Shape {
                 let place = places.get(&event.strand).cloned().unwrap_or_default();
                 let (in_order, in_any_order) = events.entry(place).or_default();
                 let name = event.type_name();
-                // Whether an answer by token overtakes the news that the message was sent depends on who is faster.
+                // Whether an answer by token comes before or after the news that the message was sent depends on
+                // timing.
                 if name == "TaskSubmitted" {
                     continue;
                 }
@@ -78,7 +79,7 @@ fn shape(history: &History) -> Shape {
     }
 }
 
-/// Where two that should be the same differ first.
+/// The first difference between two shapes.
 fn difference(with: &Shape, without: &Shape) -> String {
     if (with.status, &with.output) != (without.status, &without.output) {
         return format!(

@@ -8,14 +8,14 @@ use crate::observed::{Observed, SeenTurn, ends_wait};
 use perdura_engine::{EventKind, Note, Record, StrandId, Timestamp};
 use std::collections::BTreeMap;
 
-/// After the faults end, everybody is at work again within this time.
+/// After the faults end, all processes work again within this time.
 pub(super) const UP_AGAIN_MS: i64 = 70_000;
-/// And a timer goes off within this time.
+/// A timer fires within this time after that.
 pub(super) const LATE_MS: i64 = 5_000;
 /// A decision is committed within this time.
 const DECIDED_WITHIN_MS: i64 = 120_000;
 
-/// A rest that is under way.
+/// A Wait or pause that is under way.
 #[derive(Clone, Copy)]
 struct Rest {
     until: Timestamp,
@@ -23,7 +23,7 @@ struct Rest {
     is_retry: bool,
 }
 
-/// Compares each rest with when the Turn that ended it was committed, by true time.
+/// Compares the end of each rest with the commit of the Turn that ended it, by true time.
 pub fn timers(evidence: &Evidence<'_>) -> Vec<String> {
     let of_one = if evidence.sim.plan.begins_wrong() { by_true_time } else { of_one };
     evidence.histories.iter().flat_map(|history| of_one(evidence, history)).collect()
@@ -44,7 +44,7 @@ fn of_one(evidence: &Evidence<'_>, history: &History) -> Vec<String> {
                 }
                 Record::Note(Note::Woken { strand }) => *strand,
                 Record::Event(event) if ends_wait(&event.kind) => event.strand,
-                // A redrive goes on with what was interrupted, whenever somebody asks for it.
+                // A redrive continues interrupted rests, at any time.
                 Record::Event(event) if matches!(event.kind, EventKind::ExecutionRedriven { .. }) => {
                     resting.clear();
                     continue;
@@ -92,7 +92,7 @@ fn judge(evidence: &Evidence<'_>, rest: Rest, seen: &SeenTurn) -> Option<String>
     (seen.at > latest).then(|| format!("a wait until {due} ended late, at {}", ended_at.0))
 }
 
-/// Whether the wall said so at some time shortly before the commit.
+/// Whether the wall clock showed this time shortly before the commit.
 fn wall_reached(evidence: &Evidence<'_>, until: Timestamp, at: i64) -> bool {
     let walls = &evidence.sim.facts.walls;
     walls.iter().enumerate().any(|(index, (from, ahead))| {

@@ -1,6 +1,6 @@
-//! Where clocks are wrong only for a while after a process began: nothing is early and nothing is late by true time. What
-//! was set while the wall was ahead may be late by as much. What was set while the wall was behind, by a process that could
-//! not know for how long nobody was there, may be early by that time.
+//! For clocks that are wrong only for a while after a process began: no timer is early or late by true time. A timer
+//! that was set while the wall clock was ahead may be late by as much. A timer that was set while it was behind, by a
+//! process that could not know how long no process ran, may be early by that time.
 
 use super::Evidence;
 use super::timers::{LATE_MS, UP_AGAIN_MS};
@@ -11,17 +11,17 @@ use std::collections::BTreeMap;
 
 /// A Turn is on disk within this time after it was decided, unless its process was paused in between.
 const COMMITTED_WITHIN_MS: i64 = 8_000;
-/// For so long nobody is there between two processes, and nothing was put on record before.
+/// No process runs for so long between two, and nothing was recorded before.
 const NOBODY_FOR_MS: i64 = 40_000;
 
-/// Something that may take so long, since a Turn.
+/// A period that began with a Turn.
 #[derive(Clone, Copy)]
 struct Span {
     since: On,
     ms: i64,
 }
 
-/// A Turn that was decided at that time at the earliest, and was on disk then.
+/// A Turn: the earliest time of its decision, and the time of its commit.
 #[derive(Clone, Copy)]
 struct On {
     decided_from: i64,
@@ -29,14 +29,14 @@ struct On {
     wall: Wall,
 }
 
-/// How wrong the wall was while something was set.
+/// The error of the wall clock while a timer was set.
 #[derive(Clone, Copy, Default)]
 struct Wall {
     ahead_ms: i64,
     is_behind: bool,
 }
 
-/// What one execution waits for.
+/// The timers of one execution.
 #[derive(Default)]
 struct Waiting {
     rests: BTreeMap<StrandId, Span>,
@@ -49,7 +49,7 @@ pub(super) fn by_true_time(evidence: &Evidence<'_>, history: &History) -> Vec<St
     let disk = evidence.sim.disk.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut waiting = Waiting::default();
     let mut complaints = Vec::new();
-    // An execution keeps the time that it began to set deadlines by.
+    // An execution keeps the time base that it began to set deadlines by.
     let mut wall = Wall::default();
     for (turn, number) in history.turns.iter().zip(1..) {
         let Some(seen) = disk.observed.turns.get(&(history.id, number)) else { continue };
@@ -63,7 +63,7 @@ pub(super) fn by_true_time(evidence: &Evidence<'_>, history: &History) -> Vec<St
     complaints
 }
 
-/// Since when a Turn may have been decided that was on disk then.
+/// The earliest time at which a Turn with this commit may have been decided.
 fn decided_from(evidence: &Evidence<'_>, disk_at: i64) -> i64 {
     let from = disk_at - COMMITTED_WITHIN_MS;
     let pauses = evidence.sim.facts.pauses.iter();
@@ -71,7 +71,7 @@ fn decided_from(evidence: &Evidence<'_>, disk_at: i64) -> i64 {
     across.map(|(paused, _)| paused - COMMITTED_WITHIN_MS).fold(from, i64::min)
 }
 
-/// How wrong the wall was in a while.
+/// The error of the wall clock in a period.
 fn wall_between(evidence: &Evidence<'_>, begin: i64, end: i64) -> Wall {
     let walls = &evidence.sim.facts.walls;
     let held = walls.iter().enumerate().filter(|(index, (from, _))| {
@@ -82,7 +82,7 @@ fn wall_between(evidence: &Evidence<'_>, begin: i64, end: i64) -> Wall {
         .fold(Wall::default(), Wall::or_worse)
 }
 
-/// By then everybody is at work again.
+/// By then all processes work again.
 fn latest(evidence: &Evidence<'_>) -> i64 {
     evidence.sim.plan.calm_from + UP_AGAIN_MS
 }
@@ -133,7 +133,7 @@ impl Waiting {
         match &event.kind {
             EventKind::ExecutionStarted { .. } | EventKind::ExecutionRedriven { .. } => {
                 let machine = history.execution.as_ref().map(Execution::machine);
-                // A redrive goes on with what was interrupted, whenever somebody asks for it.
+                // A redrive continues interrupted rests, at any time.
                 self.rests.clear();
                 self.calls.clear();
                 self.whole = machine.and_then(|machine| machine.timeout_seconds).map(span);
@@ -160,12 +160,12 @@ impl Waiting {
 }
 
 impl Span {
-    /// When it is over, if it was decided as it came to disk.
+    /// The end, if the Turn was decided at its commit.
     fn due(self) -> i64 {
         self.since.disk_at + self.ms
     }
 
-    /// The start may have been decided a while before it was on disk.
+    /// The start may have been decided a while before its commit.
     fn early(self, at: i64, what: &str) -> Option<String> {
         let due = self.due();
         let unknown_ms = if self.since.wall.is_behind { NOBODY_FOR_MS } else { 0 };

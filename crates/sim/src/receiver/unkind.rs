@@ -1,11 +1,11 @@
-//! Those who act and do not say so: they die in the middle, redirect, or end with an exit code.
+//! Receivers that act without saying so: they die in the middle, redirect, or end with an exit code.
 
 use super::{Answered, Manners, Receiver, step_of};
 use crate::sabotage::Sabotage;
 use perdura_engine::{Call, Certainty, Fault, Outcome};
 
 impl Receiver {
-    /// It speaks HTTP, and may die: before the deed or after it.
+    /// An HTTP receiver that may die, before its effect or after it.
     pub(super) fn deliver_to_mortal(&mut self, call: &Call, manners: Manners) -> Option<Answered> {
         let step = step_of(call);
         let delay = self.dice.between(0..=40);
@@ -28,7 +28,7 @@ impl Receiver {
         let redirects = self.dice.in_thousand(manners.redirects);
         let status = *self.dice.pick(&REDIRECTS);
         if redirects && is_new && self.dice.in_thousand(300) {
-            // Who sends it on has not done it, and nobody can tell.
+            // A redirecting receiver has not acted, but that cannot be known.
             self.meet(&call.key);
             return Some((delay, self.answer(Some(status))));
         }
@@ -44,7 +44,7 @@ impl Receiver {
         Some((delay, outcome))
     }
 
-    /// A local command: what an exit code says of the deed, nobody knows.
+    /// A local command: its exit code says nothing about its effect.
     pub(super) fn run_command(&mut self, call: &Call, manners: Manners) -> Answered {
         let takes = self.dice.between(0..=3_000);
         if self.dice.in_thousand(manners.exits) {
@@ -60,7 +60,7 @@ impl Receiver {
         (takes, self.apply(call))
     }
 
-    /// It refuses what it does not like, and remembers that.
+    /// A receiver that refuses some inputs, and remembers that.
     pub(super) fn deliver_to_picky(&mut self, call: &Call, manners: Manners) -> Answered {
         let delay = self.dice.between(0..=3_000);
         if !self.kept.contains_key(&call.key) && self.dice.in_thousand(manners.refuses) {
@@ -74,7 +74,7 @@ impl Receiver {
         self.keep(call, refusal)
     }
 
-    /// What follows from an HTTP answer outside 2xx. `None`: the connection was never made.
+    /// The outcome of an HTTP answer outside 2xx. `None`: there was no connection.
     fn answer(&self, status: Option<u16>) -> Outcome {
         let error = status.map_or_else(|| UNREACHABLE.to_owned(), |status| format!("Http.{status}"));
         let certainty = match (self.sabotage, status) {
@@ -85,7 +85,7 @@ impl Receiver {
         Outcome::Failed { fault: Fault::new(error, "Not as it should be."), certainty }
     }
 
-    /// A command ended with an exit code, and without the name of an error.
+    /// The outcome of a command with an exit code, without an error name.
     fn exit(&self) -> Outcome {
         let fault = Fault::new("Runtime.ExitError", "The command ended with exit code 1.");
         let certainty = match self.sabotage {
@@ -96,16 +96,16 @@ impl Receiver {
     }
 }
 
-/// The error of a call whose connection was never made.
+/// The error of a call without a connection.
 pub(crate) const UNREACHABLE: &str = "Http.Unreachable";
 
-/// Redirects, of which 303 alone is known to follow the deed.
+/// Redirects, of which only 303 usually follows the effect.
 const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
 
 /// The error by which commands and workers refuse.
 pub(crate) const DECLINED: &str = "Declined";
 
-/// What an error says by itself, whatever its name.
+/// The certainty of an error without a known name.
 const UNNAMED: Certainty = Certainty::Ambiguous;
 
 fn lost() -> Outcome {
@@ -113,7 +113,7 @@ fn lost() -> Outcome {
     Outcome::Failed { fault, certainty: Certainty::Ambiguous }
 }
 
-/// A command or a worker says by name that it did nothing; that this name is a refusal is said of its destination.
+/// A command or a worker says by name that it did nothing; its destination lists that name as a refusal.
 pub(crate) fn declined() -> Outcome {
     Outcome::Failed { fault: Fault::new(DECLINED, "Not this time."), certainty: UNNAMED }
 }

@@ -1,4 +1,4 @@
-//! Requests on their way in, what is answered, and the calls on their way out.
+//! Requests of clients, their answers, and outgoing calls.
 
 use super::{Happening, LOOK_EVERY_MS, Letter, Sim};
 use crate::clients::{Request, RequestId, Told, Wish};
@@ -16,13 +16,13 @@ use perdura_runtime::{Message, Start, Via};
 use perdura_store::audit::{DoorKind, Origin};
 use std::sync::Arc;
 
-/// Whether a connection was never made: then nobody heard of the call.
+/// Whether there was no connection: then the receiver did not see the call.
 fn is_never_made(answered: Option<&Answered>) -> bool {
     let Some((_, Outcome::Failed { fault, .. })) = answered else { return false };
     fault.error.as_deref() == Some(UNREACHABLE)
 }
 
-/// What was answered under a key, as the history has it.
+/// The answer under a key according to the history.
 fn on_record(history: &History, key: &EffectKey) -> Option<Payload> {
     let marks = history.turns.iter().flat_map(Turn::marks);
     let text = marks.filter(|mark| mark.key == key).find_map(|mark| mark.said.result())?;
@@ -35,11 +35,11 @@ impl Sim {
         self.requests.len() - 1
     }
 
-    /// A start without a name is not repeated: nobody could tell the second from the first.
+    /// A start without a name is not repeated: the second could not be told from the first.
     pub(super) fn is_given_up(&self, request: &Request) -> bool {
         match &request.wish {
             Wish::Start(planned) => self.plan.starts[*planned].name.is_none() && request.sent > 0,
-            // What was swept is not there to answer.
+            // A swept execution cannot answer.
             Wish::Input(execution, _) | Wish::Watch(execution) => self.swept.contains_key(execution),
         }
     }
@@ -97,7 +97,7 @@ impl Sim {
         })
     }
 
-    /// For sabotage: the failure of an old attempt is told of the one that runs.
+    /// For sabotage: the failure of an old attempt is given to the running one.
     fn pass_on_failure(&self, wish: &mut Wish) {
         if self.sabotage == Some(Sabotage::OldFailuresCount)
             && let Wish::Input(
@@ -127,7 +127,7 @@ impl Sim {
         }
     }
 
-    /// What was answered since the last time.
+    /// Takes the new answers.
     pub(super) fn hear(&mut self) {
         if self.sabotage == Some(Sabotage::EffectsFirst) && self.disk().has_promises() {
             return;
@@ -159,7 +159,7 @@ impl Sim {
         }
     }
 
-    /// The one who started it may watch it, and somebody may stop it.
+    /// The client may watch its execution, and another may stop it.
     fn follow_up(&mut self, number: RequestId, execution: ExecutionId, fresh: bool) {
         let about = self.requests[number].about;
         let planned = self.plan.starts[about].clone();
@@ -183,7 +183,7 @@ impl Sim {
         let failed = matches!(status, Status::Failed | Status::Aborted | Status::TimedOut);
         if failed && self.plan.starts[about].redriven > 0 {
             self.plan.starts[about].redriven -= 1;
-            // Among several nodes some say it under a token: then it counts once, however often it arrives.
+            // With several nodes, some clients use a token: then the redrive counts once, however often it arrives.
             let input = if self.plan.is_cluster && self.dice.in_thousand(500) {
                 Input::RedriveOnce { token: format!("redrive {number}").into() }
             } else {
@@ -195,7 +195,7 @@ impl Sim {
         }
     }
 
-    /// Somebody lists, and somebody sweeps what has ended, right after it was redriven.
+    /// A client lists, and a sweep runs, right after a redrive.
     fn after_redrive(&mut self, number: RequestId) {
         let is_redrive = self.requests[number].wish.is_redrive();
         if is_redrive {
@@ -207,7 +207,7 @@ impl Sim {
         }
     }
 
-    /// What a stop means for others is done after it was answered: a process may die before that.
+    /// A stop's effects on other executions come after its answer: a process may die before that.
     fn after_stop(&mut self, number: RequestId) {
         let is_stop = matches!(self.requests[number].wish, Wish::Input(_, Input::Stop { .. }));
         if is_stop && !self.plan.steadfast && self.dice.in_thousand(300) {
@@ -217,7 +217,7 @@ impl Sim {
         }
     }
 
-    /// A call reaches those who are called.
+    /// A call reaches its receiver.
     pub(super) fn deliver(&mut self, letter: Letter) {
         let Letter { by, execution, call } = letter;
         let answered = self.receiver.deliver(&call);
@@ -231,13 +231,13 @@ impl Sim {
         self.say(|| format!("{} arrives, and the answer is {answered:?}", call.key));
         let place = call.by();
         let is_callback = call.resource.pattern == Pattern::Callback;
-        // Whoever gets the same message again gives the same answer again.
+        // A receiver of a repeated message repeats its answer.
         if is_callback && self.receiver.kept.contains_key(&call.key) {
             self.call_back(&call);
         }
         match answered {
             Some((after, outcome)) => self.after(after, Happening::Answer(by, execution, place, outcome)),
-            // A connection without an end breaks after a while.
+            // A connection without a timeout breaks after a while.
             None if call.timeout_seconds.is_none() => {
                 let fault = Fault::new("Unsure", "The connection broke.");
                 let outcome = Outcome::Failed { fault, certainty: Certainty::Ambiguous };
@@ -259,7 +259,7 @@ impl Sim {
         }
     }
 
-    /// Somebody looks at the calls that are held, asks the receiver, and says how they went.
+    /// A person looks at the held calls, asks the receiver, and resolves them.
     pub(super) fn resolve(&mut self) {
         self.after(LOOK_EVERY_MS, Happening::Resolve);
         for history in crate::history::read_all(self) {
@@ -270,14 +270,14 @@ impl Sim {
                 }
                 let done = self.receiver.kept.get(&key).map(|kept| kept.first.clone());
                 let resolution = match done {
-                    // Whoever honours keys may as well be asked again.
+                    // A receiver that honours keys may also be asked again.
                     Some(Outcome::Succeeded { output }) if !self.dice.in_thousand(300) => {
                         Resolution::Completed { output }
                     }
-                    // It was refused, and that is remembered.
+                    // It was refused, and the refusal is remembered.
                     Some(Outcome::Failed { fault, .. }) => Resolution::Failed { fault },
                     Some(_) => Resolution::Again,
-                    // A child is nobody's deed but the node's; what it gave is on record.
+                    // A child is started by the node itself; its result is on record.
                     None => match on_record(&history, &key) {
                         Some(output) => Resolution::Completed { output },
                         None => Resolution::Again,
@@ -292,7 +292,7 @@ impl Sim {
         }
     }
 
-    /// Somebody outside got a token, and will answer by it: with signs of life before, and sometimes twice.
+    /// A receiver got a token, and will answer by it: with heartbeats before, and sometimes twice.
     fn call_back(&mut self, call: &perdura_engine::Call) {
         let Some(token) = call.token else { return };
         let input: serde_json::Value = serde_json::from_str(call.input.text()).expect("a payload is JSON");

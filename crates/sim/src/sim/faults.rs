@@ -1,4 +1,4 @@
-//! What goes wrong.
+//! Faults.
 
 use super::process::{Process, State};
 use super::{Happening, Sim};
@@ -42,7 +42,7 @@ impl Sim {
         }
     }
 
-    /// A process stands still, and another of the same name is begun: its Lease is taken over at once.
+    /// A process is paused, and another with the same name begins: it takes the Lease over at once.
     fn replace(&mut self, process: usize, for_ms: i64) {
         if self.processes[process].is_away() || self.processes[process].is_replaced {
             return;
@@ -61,7 +61,7 @@ impl Sim {
         self.facts.count("clock steps");
         self.clock.set_wall(ahead_ms);
         self.facts.walls.push((self.clock.now(), ahead_ms));
-        // Whoever sleeps by the wall looks at it again.
+        // Sleepers by the wall clock check it again.
         for process in 0..self.processes.len() {
             let life = Life { process, boot: self.processes[process].boot };
             self.after(0, Happening::Step(life));
@@ -82,7 +82,7 @@ impl Sim {
         self.crash_for(process, place, pause);
     }
 
-    /// A process dies, and begins again after so long.
+    /// Kills a process, which begins again after a pause.
     fn crash_for(&mut self, process: usize, place: &'static str, pause: i64) {
         if matches!(self.processes[process].state, State::Down) {
             return;
@@ -101,7 +101,7 @@ impl Sim {
         self.after(pause, Happening::Boot(process));
     }
 
-    /// A process may stand still here, until another has taken its Shards.
+    /// A process may hang here, until another has taken its Shards.
     pub(super) fn stalls(&mut self, life: Life) -> bool {
         let stalls = self.is_rough() && self.dice.in_thousand(self.plan.weather.stall);
         if stalls && !self.processes[life.process].is_replaced {
@@ -117,7 +117,7 @@ impl Sim {
         false
     }
 
-    /// Somebody was woken by the wall; now the clock there is set back before that is decided.
+    /// The wall clock woke an execution; now it is set back before the wake is decided.
     pub(super) fn take_back(&mut self, life: Life) {
         if self.is_rough() && self.plan.weather.step > 0 && self.dice.in_thousand(300) {
             let ahead_ms = self.dice.between(-3_600_000..=0);
@@ -146,7 +146,7 @@ impl Sim {
         }
     }
 
-    /// For sabotage: what is under way, as if this process did it.
+    /// For sabotage: the calls under way, as if this process made them.
     pub(super) fn calls_on_record(&mut self) -> Live {
         debug_assert_eq!(self.sabotage, Some(Sabotage::ResumeForgotten));
         let mut live = Live::default();
@@ -161,7 +161,7 @@ impl Sim {
         live
     }
 
-    /// For sabotage: a key that nobody put on record.
+    /// For sabotage: a key that is not on record.
     pub(super) fn another_key(&mut self, call: &Call) -> EffectKey {
         let number = 1_000 + self.dice.below(1_000_000);
         let text = format!("{}:{number}", crate::receiver::step_place(&call.key));

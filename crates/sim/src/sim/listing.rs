@@ -1,4 +1,4 @@
-//! Somebody lists executions at any moment: what was acknowledged is there, and what runs is not said to have ended.
+//! Lists at any moment: acknowledged executions are in them, and running ones are not shown as ended.
 
 use super::{Happening, Sim};
 use crate::clients::{Told, Wish};
@@ -10,19 +10,19 @@ use perdura_store::Filter;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// More than there are.
+/// More than any run has.
 const MOST: u32 = 1_000;
 
-/// A list that was asked for.
+/// A requested list.
 pub(super) struct Listing {
-    /// What has to be in it.
+    /// The executions that must be in it.
     acknowledged: Vec<ExecutionId>,
-    /// What the process knows beside the rows.
+    /// The process's executions without rows.
     told: Arc<Mutex<Option<Young>>>,
 }
 
 impl Sim {
-    /// Somebody asks for a list soon, so many times in a thousand.
+    /// Requests a list soon, with a probability in a thousand.
     pub(super) fn list_soon(&mut self, in_thousand: u32) {
         if self.dice.in_thousand(in_thousand) {
             let soon = self.dice.between(0..=1_500);
@@ -30,8 +30,8 @@ impl Sim {
         }
     }
 
-    /// Somebody asks for a list. Of several processes one may have lost its Shards without knowing it; it cannot know
-    /// what runs.
+    /// Requests a list. With several processes, one may have lost its Shards without knowing it, and cannot know which
+    /// executions run.
     pub(super) fn list(&mut self) {
         let is_alone = self.processes.len() == 1 && self.processes[0].serves();
         if !is_alone {
@@ -51,7 +51,7 @@ impl Sim {
         self.post(life, Message::Young { filter, after: None, most, reply });
     }
 
-    /// Whether the last list is complete, once it is told.
+    /// Checks the last list once it is complete.
     pub(super) fn hear_list(&mut self) {
         let Some(listing) = &self.listing else { return };
         let young = listing.told.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -64,7 +64,7 @@ impl Sim {
         let filter = Filter::default();
         let rows = self.home.reader().list(&filter, None, MOST).expect("what was written can be read");
         let listed = filter.complete(rows, young.seen, None, MOST).rows;
-        // Of these a list asks once more, when their commit is done.
+        // A list asks again for these when their commit is done.
         let busy: BTreeSet<ExecutionId> = young.busy.into_iter().collect();
         let known: BTreeSet<ExecutionId> =
             listed.iter().map(|summary| summary.execution).chain(busy.iter().copied()).collect();

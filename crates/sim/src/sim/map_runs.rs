@@ -8,12 +8,12 @@ use perdura_store::Catalog;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Semaphore, TryAcquireError};
 
-/// The most items that are read.
+/// The most items of a run.
 const ITEMS_MAX: u64 = 20;
-/// In how many of them they come.
+/// The size of a batch.
 const BATCH: u64 = 4;
 
-/// Somebody who reads items.
+/// A reader of items.
 pub(super) struct Reading {
     ticket: Ticket,
     room: Arc<Semaphore>,

@@ -1,16 +1,16 @@
-//! Shards move: a node that begins takes some of those that nobody has, and where some are nobody's for a while, a node
-//! ends and begins again to take them. Who has which is looked up by nobody but the nodes themselves.
+//! Shards move: a beginning node takes some of those without a holder, and if some stay without one for a while, a node
+//! ends and begins again to take them. Only the nodes themselves look up the holders.
 
 use super::process::State;
 use super::{Happening, Sim};
 use perdura_store::Shard;
 use std::collections::BTreeSet;
 
-/// How often somebody looks for Shards that nobody serves.
+/// How often to look for Shards without a holder.
 pub(crate) const LOOK_EVERY_MS: i64 = 6_000;
 
 impl Sim {
-    /// How many Shards a node takes at most that begins now.
+    /// The most Shards that a node takes that begins now.
     pub(super) fn shards_wanted(&mut self) -> u16 {
         if !self.plan.is_cluster {
             return u16::MAX;
@@ -26,7 +26,7 @@ impl Sim {
         }
     }
 
-    /// Where a Shard was nobody's this time and the last, a node takes it over.
+    /// If a Shard had no holder at two checks in a row, a node takes it over.
     pub(super) fn balance(&mut self) {
         self.after(LOOK_EVERY_MS, Happening::Balance);
         let idle = self.unserved();

@@ -1,5 +1,5 @@
-//! What nodes send each other: requests for what another one holds, and what came of them. The way loses, delays, doubles
-//! and reorders; a second copy may come long after the first one's work is done.
+//! The network between nodes: requests to the holder of a Shard, and their answers. It loses, delays, doubles and
+//! reorders them; a second copy may come long after the first one's work is done.
 
 use super::process::State;
 use super::{Happening, Sim};
@@ -10,12 +10,12 @@ use perdura_runtime::{Event, Message, Pass, PassNumber, Reply, Request, Response
 use perdura_store::Shard;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// For how long whoever was asked keeps a connection on which nothing comes.
+/// How long a node keeps a silent connection.
 const CONNECTED_FOR_MS: i64 = 30_000;
-/// How much later than the first a second copy comes at most.
+/// The longest delay between a request and its second copy.
 const SECOND_WITHIN_MS: i64 = 90_000;
 
-/// How often the way fails, in a thousand.
+/// The rates of network faults, in a thousand.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ways {
     pub(crate) lost: u32,
@@ -31,7 +31,7 @@ pub(super) struct Carried {
     is_second: bool,
 }
 
-/// What was answered and is not on its way yet.
+/// Answers that are not on their way yet.
 #[derive(Clone, Default)]
 pub(super) struct Answers(Arc<Mutex<Vec<(Life, PassNumber, Response)>>>);
 
@@ -68,7 +68,7 @@ impl Sim {
         self.after(takes, Happening::Carry(Box::new(Carried { by, pass, is_second: false })));
     }
 
-    /// A request arrives at whoever goes by that name now.
+    /// A request arrives at the node with that name now.
     pub(super) fn arrive(&mut self, carried: Carried) {
         let Carried { by, pass, is_second } = carried;
         let is_up = |process: &usize| {
@@ -94,7 +94,7 @@ impl Sim {
         self.post(life, Message::Passed { request, reply });
     }
 
-    /// What was answered since the last time sets out.
+    /// Sends the new answers.
     pub(super) fn hear_nodes(&mut self) {
         for (by, number, response) in self.answers.take() {
             self.say(|| format!("{number:?} of {by:?} is answered: {response:?}"));
@@ -129,7 +129,7 @@ impl Sim {
         if self.strikes(slow) { self.dice.between(100..=20_000) } else { self.dice.between(0..=20) }
     }
 
-    /// For sabotage: whoever gets a request again does not know it again.
+    /// For sabotage: a repeated request is not recognised.
     fn forget_who(&mut self, request: &mut Request) {
         match request {
             Request::Start { execution, start, .. } => {

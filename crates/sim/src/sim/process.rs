@@ -1,4 +1,4 @@
-//! A process: it drives the runtime's loop, with a store, a writer and a clock made of numbers.
+//! A process: it drives the runtime's loop, with a simulated store, writer and clock.
 
 use super::{Everybody, Happening, Letter, Sim};
 use crate::clock::Steady;
@@ -15,7 +15,7 @@ use perdura_store::{CommitError, Failure, FailureKind, Lease, Store};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// For how long a Lease is good.
+/// The duration of a Lease.
 const LEASE_FOR_MS: i64 = 10_000;
 
 /// A process, whether it runs or not.
@@ -26,15 +26,14 @@ pub(super) struct Process {
     pub(super) state: State,
     pub(super) paused_until: i64,
     inbox: VecDeque<Event>,
-    /// How many Shards it takes at most.
+    /// The most Shards that it takes.
     pub(super) most: u16,
-    /// It takes all that it can get when it begins next.
+    /// It takes all Shards that it can get when it begins next.
     pub(super) wants_all: bool,
     /// Another one was begun in its place: once it is fenced, it ends.
     pub(super) is_replaced: bool,
 }
 
-/// What it is doing.
 pub(super) enum State {
     Down,
     Up(Box<Up>),
@@ -43,15 +42,15 @@ pub(super) enum State {
 /// A loop at work.
 pub(super) struct Up {
     pub(super) core: Core,
-    /// There while the loop has its node.
+    /// Present while the loop has its node.
     pub(super) store: Option<SimStore>,
-    /// Whoever reads for it.
+    /// Its reader.
     librarian: Option<Librarian>,
     writing: Option<Box<Prepared>>,
     reported: Option<Result<Committed, CommitError>>,
     /// The next step that is queued.
     steps_at: Option<i64>,
-    /// Before that nothing is done outside.
+    /// It performs no effects before this time.
     does_from: i64,
     /// It is asked to end.
     closes: bool,
@@ -72,7 +71,7 @@ impl Process {
         }
     }
 
-    /// It is gone, with all that it knew.
+    /// It is gone, with its memory.
     pub(super) fn lose(&mut self) {
         self.state = State::Down;
         self.inbox.clear();
@@ -83,7 +82,7 @@ impl Process {
         matches!(&self.state, State::Up(up) if !up.closes && up.core.open().is_some())
     }
 
-    /// Nobody reads or writes here.
+    /// It neither reads nor writes.
     pub(super) fn is_away(&self) -> bool {
         match &self.state {
             State::Down => true,
@@ -97,7 +96,7 @@ impl Sim {
         Life { process, boot: self.processes[process].boot }
     }
 
-    /// Whether this life still lasts; one that is paused goes on later.
+    /// Whether this process still runs; events of a paused one are postponed.
     pub(super) fn lives(&mut self, life: Life, happening: impl FnOnce() -> Happening) -> bool {
         let process = &self.processes[life.process];
         if process.boot != life.boot || matches!(process.state, State::Down) {
@@ -164,7 +163,7 @@ impl Sim {
         let opening = {
             let (mut moment, holder) = (self.moment(life), self.processes[life.process].holder.clone());
             if self.sabotage == Some(Sabotage::JumpsBelieved) {
-                // The time for which a jump is doubted has passed before the process begins.
+                // The time for which a jump is doubted passes before the process begins.
                 (moment.now, moment.steady) = (moment.now.after_ms(-60_000), moment.steady.after_ms(-60_000));
             }
             opening(moment, holder, self.destinations(), &mut store)
@@ -197,7 +196,7 @@ impl Sim {
         self.send_event(life, Event::Message(message));
     }
 
-    /// A process is asked to end, and not to wait for longer than this.
+    /// Asks a process to end, within this time.
     pub(super) fn ask_to_end(&mut self, process: usize, grace_ms: i64) {
         let life = self.life(process);
         let State::Up(up) = &mut self.processes[process].state else { return };
@@ -219,7 +218,7 @@ impl Sim {
         self.step_at(life, soon);
     }
 
-    /// Has a process go on at a time, unless it does so before anyway.
+    /// Makes a process continue at a time, unless it does so before anyway.
     fn step_at(&mut self, life: Life, at: i64) {
         let State::Up(up) = &mut self.processes[life.process].state else { return };
         if up.steps_at.is_none_or(|planned| at < planned) {
@@ -252,7 +251,7 @@ impl Sim {
             let mut looks = 0;
             let next = up.core.next(&mut || {
                 looks += 1;
-                // After somebody was woken, and before that is decided.
+                // After a wake, and before it is decided.
                 if looks == 2 {
                     self.dawdle(life);
                     if std::mem::take(&mut is_due) {
@@ -317,13 +316,13 @@ impl Sim {
         }
     }
 
-    /// Half of how long a question takes: each by itself, so that answers come in any order.
+    /// Half of the time of a read: drawn for each, so that answers come in any order.
     fn reading_takes(&mut self) -> i64 {
         let is_slow = self.is_rough() && self.dice.in_thousand(self.plan.weather.slow_read);
         if is_slow { self.dice.between(10..=2_000) } else { self.dice.between(0..=1) }
     }
 
-    /// Whoever reads for a process has read something, and says so a little later.
+    /// A process's reader has read, and reports that a little later.
     pub(super) fn look_up(&mut self, life: Life, question: Question) {
         let process = &mut self.processes[life.process];
         let State::Up(up) = &mut process.state else { return };
@@ -350,11 +349,11 @@ impl Sim {
         ];
         let wait = waits.into_iter().flatten().min()?;
         let late = if wait > 0 && self.sabotage == Some(Sabotage::WokenLate) { 20_000 } else { 0 };
-        // What is due and was not done waits for the writer; it is looked at again when that is done.
+        // Work that is due and was not done waits for the writer; it is checked again when that is done.
         Some(now + wait.max(1) + late)
     }
 
-    /// A chore for the store, at once.
+    /// Performs a chore of the store, at once.
     fn see_to(&mut self, life: Life, up: &mut Up, chore: Chore) {
         let store = up.store.as_mut().expect("a node that is open has a store");
         let done = match chore {
@@ -406,7 +405,7 @@ impl Sim {
         self.step(life);
     }
 
-    /// For sabotage: what was committed is written a little later only.
+    /// For sabotage: writes a commit only a little later.
     fn promise(&mut self, life: Life) {
         if matches!(self.sabotage, Some(Sabotage::EffectsFirst | Sabotage::RepliesFirst)) {
             let kept_at = self.clock.now() + self.dice.between(5..=200);
@@ -419,7 +418,7 @@ impl Sim {
         }
     }
 
-    /// Its store failed: it opens it again, unless another took its place.
+    /// Its store failed: it opens it again, unless another process took its place.
     fn lost(&mut self, life: Life) {
         self.facts.count("stores lost and opened again");
         self.say(|| format!("{life:?} lost its store"));
@@ -432,7 +431,7 @@ impl Sim {
     /// It was asked to end, and is begun again.
     fn end(&mut self, life: Life, store: Option<SimStore>, lease: Option<&Lease>) {
         if let (Some(mut store), Some(lease)) = (store, lease) {
-            // One that was fenced has nothing to give back.
+            // A fenced process has no lease to release.
             let _ = store.release(lease);
         }
         self.processes[life.process].lose();
@@ -510,7 +509,7 @@ impl Sim {
         }
     }
 
-    /// After everything: one more process, to see that there is nothing left to do.
+    /// At the very end: one more process, to see that there is nothing left to do.
     pub(super) fn open_at_last(&mut self) {
         let life = Life { process: self.processes.len(), boot: 0 };
         self.clock.advance_to(self.clock.now() + 4_000_000);

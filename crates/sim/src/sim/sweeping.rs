@@ -1,4 +1,4 @@
-//! What has ended goes, as a server's chores or a person want it, while everything else goes on.
+//! Sweeps of ended executions, by a server's chores or a person, while everything else goes on.
 
 use super::process::State;
 use super::{Happening, Sim};
@@ -15,7 +15,7 @@ const SLICE: u32 = 3;
 const SLICES: usize = 20;
 
 impl Sim {
-    /// Somebody looks for what ended so long ago; a process that serves is asked a little later to take it away.
+    /// Looks for executions that ended so long ago; a process is asked a little later to delete them.
     pub(super) fn look_for_old(&mut self, age_ms: i64) {
         let serving: Vec<usize> =
             (0..self.processes.len()).filter(|process| self.processes[*process].serves()).collect();
@@ -58,13 +58,13 @@ impl Sim {
         }
     }
 
-    /// A process is asked to take away what was seen.
+    /// Asks a process to delete the found executions.
     pub(super) fn sweep(&mut self, life: Life, slice: Slice) {
         if !self.lives(life, || Happening::Sweep(life, slice.clone())) {
             return;
         }
         if self.sabotage != Some(Sabotage::SweepsBlindly) {
-            // One that fails has taken nothing.
+            // A failed sweep has deleted nothing.
             return self.post(life, Message::Sweep { slice, reply: Reply::new(drop) });
         }
         let before = self.look_at(&slice);
@@ -75,14 +75,14 @@ impl Sim {
         self.look_again(before);
     }
 
-    /// Those that may go, as they are.
+    /// The executions that may be deleted, as they are.
     pub(super) fn look_at(&self, slice: &Slice) -> Vec<History> {
         let mut reader = self.home.reader();
         let there = slice.going.iter().filter(|(id, _)| !self.swept.contains_key(id));
         there.map(|(id, _)| read_one(*id, &mut *reader)).collect()
     }
 
-    /// Which of them have gone.
+    /// Checks which of them were deleted.
     pub(super) fn look_again(&mut self, before: Vec<History>) {
         let mut reader = self.home.reader();
         for history in before.into_iter().filter(|history| history.row.is_some()) {
@@ -93,7 +93,7 @@ impl Sim {
         }
     }
 
-    /// For sabotage: whose rows say that they have ended, whatever the journal and the memory say.
+    /// For sabotage: executions that have ended according to their rows, whatever the journal and the memory say.
     fn ended_rows(&self) -> Vec<(ExecutionId, Timestamp)> {
         let mut reader = self.home.reader();
         let executions = self.disk().observed.executions();

@@ -1,4 +1,4 @@
-//! Workers of an activity: they wait for tasks, do them under their keys, and answer; late, twice or not at all.
+//! Workers of an activity: they wait for tasks, perform them under their keys, and answer; late, twice or not at all.
 
 use super::{Happening, Sim};
 use crate::clients::Wish;
@@ -9,19 +9,18 @@ use perdura_engine::{Attempt, By, Call, Certainty, Fault, Input, Outcome, TaskTo
 use perdura_runtime::{ActivityTask, Message, Reply, Unavailable};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How many there are.
+/// The number of workers.
 const WORKERS: usize = 3;
-/// What they do.
+/// Their activity.
 const ACTIVITY: &str = "work";
 
-/// What one was told, if it was.
+/// The task that a worker got, if any.
 type Heard = Arc<Mutex<Option<Result<ActivityTask, Unavailable>>>>;
 
-/// One of them.
 #[derive(Default)]
 pub(super) struct Worker {
     heard: Heard,
-    /// It waits for a task for as long as this is there.
+    /// It waits for a task for as long as this exists.
     wanted: Option<Arc<()>>,
     /// How often it has asked.
     asked: u64,
@@ -30,12 +29,12 @@ pub(super) struct Worker {
 /// A task in a worker's hands.
 struct Handed {
     token: TaskToken,
-    /// Which attempt of its step it is.
+    /// The attempt of its step.
     attempt: u32,
 }
 
 impl Handed {
-    /// The worker failed, and says in which attempt.
+    /// The worker failed in this attempt.
     fn failure(&self) -> Outcome {
         let fault = Fault::new("Worker.Failed", format!("attempt {}", self.attempt));
         Outcome::Failed { fault, certainty: Certainty::Ambiguous }
@@ -57,7 +56,7 @@ impl Sim {
         }
         let worker = &mut self.workers[number];
         worker.asked += 1;
-        // Whoever asks again has hung up before.
+        // A repeated request replaces the earlier one.
         let wanted = Arc::new(());
         worker.wanted = Some(wanted.clone());
         worker.heard = Heard::default();
@@ -79,7 +78,7 @@ impl Sim {
         self.post(life, Message::Poll { activity: ACTIVITY.into(), worker, reply });
     }
 
-    /// What workers were told since the last time.
+    /// Takes the tasks that workers got.
     pub(super) fn hear_workers(&mut self) {
         for number in 0..self.workers.len() {
             let worker = &mut self.workers[number];
@@ -95,7 +94,7 @@ impl Sim {
         }
     }
 
-    /// A worker has a task; when it asks for the next.
+    /// A worker has a task; returns when it asks for the next.
     fn work(&mut self, number: usize, task: &ActivityTask) -> i64 {
         let ActivityTask { token, key, input } = task;
         self.facts.count("tasks handed out");
@@ -140,7 +139,7 @@ impl Sim {
         at
     }
 
-    /// A worker that may fall silent for so long that another gets the task, and that answers all the same: it did the
+    /// A worker that may be silent for so long that another gets the task, and that answers all the same: it did the
     /// work, or failed before it, or refuses it, perhaps without knowing that another has done it.
     fn overlap(&mut self, task: &Handed, call: &Call) -> i64 {
         self.facts.count("workers that may overlap");
@@ -171,14 +170,14 @@ impl Sim {
         at
     }
 
-    /// A worker refuses what another has done. Nobody is there to take what follows, so that one can still say so.
+    /// A worker refuses a task that another has done. No worker takes the next attempt, so the success can still count.
     fn belie(&mut self, call: &Call) -> Outcome {
         self.facts.count("refusals of what was done");
         self.go_away();
         self.receiver.belie(call)
     }
 
-    /// All workers hang up, and ask again after a while: what is queued meanwhile is taken by nobody.
+    /// All workers hang up, and ask again after a while: meanwhile nobody takes queued tasks.
     fn go_away(&mut self) {
         for number in 0..self.workers.len() {
             let worker = &mut self.workers[number];

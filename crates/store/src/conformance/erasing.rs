@@ -1,4 +1,4 @@
-//! Erasing what has ended.
+//! Erasing ended executions.
 
 #![allow(missing_docs, reason = "the name is the promise")]
 
@@ -13,7 +13,7 @@ use perdura_engine::{
 };
 use std::sync::Arc;
 
-/// Stands in all data of those that are erased. Random, so that compressing leaves it as it is.
+/// A text in all data of the erased executions. Random, so that compression leaves it unchanged.
 const DATA: &str = "q7Zk2VxP9mTfWc4Ls8Rb";
 
 fn payload() -> Payload {
@@ -31,7 +31,7 @@ fn event(id: u64, kind: EventKind) -> Record {
     })
 }
 
-/// The Turns of one that was given this data, failed with it, and had it in between.
+/// The Turns of an execution that had this text as input, in between and in its error.
 fn turns() -> [Vec<u8>; 3] {
     let fault = || Fault::new(DATA, DATA);
     let note = Record::Note(Note::StrandEnded { strand: StrandId(1), output: payload() });
@@ -51,7 +51,7 @@ fn history(turns: &[Vec<u8>]) -> Vec<u8> {
     record::seal(&bytes)
 }
 
-/// One that has ended, with a segment, a tail and labels.
+/// An ended execution with a segment, a tail and labels.
 fn failed(execution: ExecutionId) -> (Row, Segment) {
     let [first, tail @ ..] = turns();
     let content = Content { turns: 3, events: 2, state: None, tail_from: 2, tail: history(&tail) };
@@ -67,7 +67,7 @@ fn failed(execution: ExecutionId) -> (Row, Segment) {
     (row, Segment { execution, first: 1, turns: 1, bytes: history(&[first]) })
 }
 
-/// The journal has all of them, and one that runs beside them.
+/// A journal with all of its Turns, and with a running execution beside it.
 fn journal(node: &mut Node, execution: ExecutionId) -> Group {
     node.totals.turns += 4;
     let mut writer = JournalWriter::new(&node.totals);
@@ -93,7 +93,7 @@ fn commit(node: &mut Node, execution: ExecutionId) {
     node.commit(&Group { rows: vec![row], segments: vec![segment], ledger, ..group });
 }
 
-/// Everything that a reader tells of it.
+/// All texts that a reader gives for it.
 fn told(reader: &mut dyn Reader, execution: ExecutionId) -> String {
     let bodies = reader.turns(execution, 1, usize::MAX).unwrap().into_iter();
     let bodies: Vec<String> = bodies.map(|turn| String::from_utf8(turn.body).unwrap()).collect();
@@ -125,7 +125,7 @@ pub fn what_is_erased_stands_nowhere(make: Make<'_>) {
     assert_eq!(found_by_label(&mut *reader), 1);
     let erased = node.store.erase(&lease, &[(only(1), at(50))], at(99), None).unwrap();
     assert_eq!(erased, Erased::Done { executions: 1, ledger: 1 });
-    // A reader that knew the journal before learns it too, and so does one after a restart.
+    // A reader that knew the journal before sees the erasure too, and so does one after a restart.
     for reader in [&mut reader, &mut node.reader()] {
         let told = told(&mut **reader, only(1));
         assert!(!told.contains(DATA), "{told}");

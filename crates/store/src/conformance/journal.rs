@@ -8,7 +8,7 @@ use crate::lease::{Position, Shard};
 use crate::store::{CommitError, FailureKind, Retention};
 use perdura_engine::Timestamp;
 
-/// All that has ended.
+/// A retention under which everything that has ended goes.
 const EVERYTHING: Retention =
     Retention { ended_before: Timestamp(i64::MAX), ledger_before: Timestamp(i64::MAX), bytes_max: None };
 
@@ -188,7 +188,7 @@ pub fn turns_come_back_in_order_over_several_lives(make: Make<'_>) {
     let mut node = Node::on(&mut *home);
     assert_eq!(node.recover().executions[0].turns, expected);
     assert_eq!(node.reader().execution(only(1)).unwrap().unwrap().turns, expected);
-    // Its row has all of it, and the journals of the others go with the next commit.
+    // Its row covers all of it, and the old journal rows go with the next commit.
     node.rows(vec![ended(only(1), 3, 10)]);
     node.move_on();
     let sweeps = node.reader().sweepable(&EVERYTHING, None, 9).unwrap();
@@ -234,7 +234,7 @@ pub fn an_old_journal_stays_until_all_who_need_it_went_on(make: Make<'_>) {
     assert_eq!(two.reader().sweepable(&EVERYTHING, None, 9).unwrap().going.len(), 2, "no journal has them");
 }
 
-/// One execution whose second Turn is missing, set aside, and a journal that has gone on without it.
+/// One execution whose second Turn is missing and was set aside, and a journal that went on without it.
 fn set_aside(node: &mut Node) {
     let group = node.turns(&[(only(1), 1)]);
     node.commit(&group);
@@ -261,7 +261,7 @@ pub fn what_was_set_aside_is_there_when_the_journal_has_gone_on(make: Make<'_>) 
     assert_eq!(numbers(&node), [1, 3]);
     let recovery = node.recover();
     assert_eq!(recovery.damaged.iter().map(|(who, _)| *who).collect::<Vec<_>>(), [Some(only(1))]);
-    // Whoever can read it writes its row, and then nothing is kept aside.
+    // A store that can read it writes its row; then nothing stays aside.
     node.rows(vec![ended(only(1), 3, 10)]);
     assert_eq!(node.recover().damaged, []);
 }

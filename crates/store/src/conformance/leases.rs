@@ -14,7 +14,7 @@ fn take(store: &mut dyn Store, holder: &str, now: i64) -> Lease {
     some(store, holder, now, u16::MAX)
 }
 
-/// Its Shards.
+/// The numbers of its Shards.
 fn numbers(lease: &Lease) -> Vec<u16> {
     lease.shards().iter().map(|shard| shard.0).collect()
 }
@@ -46,7 +46,7 @@ pub fn a_lease_tells_the_steady_time_of_those_before(make: Make<'_>) {
     let mut first = take(&mut *store, "a", 1_000);
     assert_eq!(first.steady_at(), None);
     store.renew(&mut first, Renewal { expires_at: at(1_500), steady_at: at(77) }).unwrap();
-    // Whatever the wall says now.
+    // Whatever the wall clock says now.
     let second = take(&mut *store, "a", 900_000);
     assert_eq!(second.steady_at(), Some(at(77)));
     store.release(&second).unwrap();

@@ -127,7 +127,7 @@ pub fn an_attempt_that_is_pending_again_stays(make: Make<'_>) {
     let failed = attempt(only(1), LedgerStatus::Failed, 5);
     let late = attempt(only(1), LedgerStatus::Uncertain, 6);
     change(&mut node, vec![put(&failed), put(&late), LedgerChange::Ended { execution: only(1), at: at(50) }]);
-    // The execution is redriven: one is sent again, of the other only more is known.
+    // The execution is redriven: one attempt is sent again; of the other only the status changes.
     let again = LedgerRow { status: LedgerStatus::Pending, ..failed };
     change(&mut node, vec![put(&again), put(&LedgerRow { completed_at: Some(at(70)), ..late })]);
     assert_eq!(sweep(&mut node, 1_000), 1);

@@ -35,7 +35,7 @@ fn numbers(listed: &[Summary]) -> Vec<i64> {
     listed.iter().map(|summary| summary.started_at.0).collect()
 }
 
-/// One that began then.
+/// The row with this start.
 fn began(n: i64, row: Row) -> Row {
     Row { started_at: at(n), ..row }
 }
@@ -93,7 +93,7 @@ pub fn what_an_execution_was_given_finds_it(make: Make<'_>) {
     }
     let found = all(&mut *reader, &label("tenant", "x"), 9);
     assert_eq!(found[0].labels, labels(&[("order", "A-1"), ("tenant", "x")]));
-    // Two ended at once: the order is that of their ids.
+    // Two ended in the same millisecond: their ids decide the order.
     let both = Filter { until: Some(at(80)), order: end, ..none() };
     let mut ids = [only(4), only(5)];
     ids.sort_unstable();
@@ -107,7 +107,7 @@ pub fn the_few_are_found_among_the_many(make: Make<'_>) {
     const MANY: i64 = 5_000;
     let mut home = make(1);
     let mut node = Node::on(&mut *home);
-    // All have the label and a name that begins alike, and end the later, the earlier they began.
+    // All have the label and a name with the same beginning; the earlier they began, the later they end.
     let rows = (0..MANY).map(|n| Row {
         name: Some(format!("order-{n}").into()),
         labels: labels(&[("tenant", "x")]),

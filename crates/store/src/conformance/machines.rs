@@ -30,7 +30,7 @@ fn head(store: &dyn Store, name: &str) -> Option<Head> {
     store.reader().unwrap().head(name).unwrap()
 }
 
-/// Changes a machine on what was seen of it; without a card it goes.
+/// Changes a machine if it is as it was seen; without a card the machine is deleted.
 fn revise(
     store: &mut dyn Store,
     name: &str,

@@ -1,4 +1,4 @@
-//! Map Runs, and the children that belong to them.
+//! Map Runs and their children.
 
 #![allow(missing_docs, reason = "the name is the promise")]
 
@@ -27,12 +27,12 @@ fn map_run(id: Uuid, execution: ExecutionId) -> MapRunRow {
     }
 }
 
-/// A child that ended.
+/// An ended child.
 fn child(run: Uuid, index: u32, execution: ExecutionId) -> Row {
     Row { child: Some(ChildOf { run, index, items: index + 1 }), ..ended(execution, 1, 20) }
 }
 
-/// Rows and runs in one commit, and then nothing of them in the journal.
+/// Rows and runs in one commit; the journal has nothing of them afterwards.
 fn settled(node: &mut Node, rows: Vec<Row>, map_runs: Vec<MapRunRow>) {
     let turns: Vec<_> = rows.iter().map(|row| (row.execution, 1)).collect();
     let group = node.turns(&turns);
@@ -132,7 +132,7 @@ pub fn children_are_listed_by_status_and_page_the_last_one_first(make: Make<'_>)
     let rows = (0..9).map(|index: u32| Row {
         status: if index.is_multiple_of(3) { Status::Failed } else { Status::Succeeded },
         redrives: u32::from(index > 5),
-        // All of them begin at once, and ids are in no order.
+        // All of them begin at the same time, and their ids are in no order.
         ..child(RUN, index, only(100 - u128::from(index)))
     });
     let other = child(Uuid::from_u128(8), 0, only(20));

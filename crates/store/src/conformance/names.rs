@@ -1,4 +1,4 @@
-//! Names that are reserved before anybody has them.
+//! Names that are reserved before their execution begins.
 
 #![allow(missing_docs, reason = "the name is the promise")]
 
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 const MACHINE: MachineId = MachineId(1);
 
-/// Reserves a name; the execution that has it after that.
+/// Reserves a name; returns the execution that has it then.
 #[track_caller]
 fn reserve(reader: &mut dyn Reader, name: &str, who: u128) -> ExecutionId {
     let name: Arc<str> = name.into();
@@ -28,7 +28,7 @@ fn named(name: &str, row: Row) -> Row {
     Row { name: Some(name.into()), ..row }
 }
 
-/// The first Turn of an execution, as it stands in the journal.
+/// The first Turn of an execution, as in the journal.
 fn first_turn(name: &str, id: ExecutionId) -> Vec<u8> {
     let definition = r#"{"StartAt": "A", "States": {"A": {"Type": "Wait", "Seconds": 9, "End": true}}}"#;
     let machine = read(&Source::new("test.json", definition), &ReadOptions::default()).machine.unwrap();
@@ -118,7 +118,7 @@ pub fn one_that_has_not_begun_is_not_found_by_its_name(make: Make<'_>) {
     assert_eq!(reader.named(MACHINE, "n").unwrap(), Some(only(1)));
 }
 
-/// Some stores forget it with the process, others do not.
+/// Some stores forget the reservation with the process, others do not.
 pub fn a_reservation_that_never_began_is_no_obstacle(make: Make<'_>) {
     let mut home = make(1);
     reserve(&mut *Node::on(&mut *home).reader(), "n", 1);

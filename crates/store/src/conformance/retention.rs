@@ -1,4 +1,4 @@
-//! What goes when it is old, and what stays whatever its age.
+//! Retention: old executions go, and some stay at any age.
 
 #![allow(missing_docs, reason = "the name is the promise")]
 
@@ -28,7 +28,7 @@ fn left(node: &Node) -> Vec<ExecutionId> {
     ids
 }
 
-/// These executions, each with one Turn that the journal no longer has.
+/// These executions, each with one Turn that is no longer in the journal.
 fn settled(node: &mut Node, rows: Vec<Row>) {
     let turns: Vec<_> = rows.iter().map(|row| (row.execution, 1)).collect();
     let group = node.turns(&turns);
@@ -110,7 +110,7 @@ pub fn too_much_data_sends_the_first_to_end_away(make: Make<'_>) {
     let mut home = make(1);
     let mut node = Node::on(&mut *home);
     let large = |n: u128| {
-        // What cannot be compressed.
+        // Random bytes, which cannot be compressed.
         let mut noise = n as u64;
         let mut next = || {
             noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -150,7 +150,7 @@ pub fn what_the_journal_goes_on_with_stays_whatever_its_row_says(make: Make<'_>)
     let mut home = make(1);
     let mut node = Node::on(&mut *home);
     settled(&mut node, vec![ended(only(1), 1, 10), ended(only(2), 1, 11)]);
-    // Its next Turn is on disk, and its row was not changed with it.
+    // Its next Turn is on disk, and its row did not change with it.
     let group = node.turns(&[(only(1), 2)]);
     node.commit(&group);
     assert_eq!(node.would_go(&before(100), 10).executions, 1);

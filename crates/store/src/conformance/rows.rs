@@ -1,4 +1,4 @@
-//! Rows, and what they spare the journal.
+//! Rows, and the Turns that need not be read from the journal because of them.
 
 #![allow(missing_docs, reason = "the name is the promise")]
 
@@ -8,7 +8,7 @@ use crate::record;
 use crate::store::CommitError;
 use perdura_engine::{ExecutionId, Status, Wake};
 
-/// A node after a commit of these Turns and rows, which has then recovered in a new process.
+/// Commits these Turns and rows, and recovers in a new process.
 fn after(make: Make<'_>, turns: &[(ExecutionId, u64)], rows: Vec<Row>) -> crate::store::Recovery {
     let mut home = make(1);
     let mut node = Node::on(&mut *home);

@@ -1,4 +1,4 @@
-//! Erasing, checked as a whole before its first part is made.
+//! Erasing: the whole change is checked before its first part is made.
 
 use super::{Kept, Memory};
 use crate::record::{Damage, erase};
@@ -39,7 +39,7 @@ impl Memory {
             self.segments.get_mut(&place).expect("it was just seen").bytes = bytes;
         }
         for sealed in self.journal.values_mut() {
-            // What cannot be read is told by recovery.
+            // Recovery reports rows that cannot be read.
             if let Ok(Some(without)) = erase::journal(sealed, &whose) {
                 *sealed = without;
             }

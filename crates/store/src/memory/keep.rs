@@ -57,7 +57,8 @@ impl Memory {
         }
     }
 
-    /// Rows that nobody needs: of this incarnation, and of those that were before all Shards went on.
+    /// Deletes rows that are no longer needed: of this incarnation, and of earlier ones once all their Shards have
+    /// moved on.
     fn forget_journal(&mut self, group: &Group, newest: Position) {
         let by = group.lease.incarnation;
         for owned in self.shards.iter_mut().filter(|owned| owned.by == Some(by)) {
@@ -122,9 +123,9 @@ impl Memory {
         }
     }
 
-    /// It has ended, and no Turn in the journal would bring it back.
+    /// Whether it has ended, and no Turn in the journal would bring it back.
     fn may_go(&self, kept: &Kept) -> bool {
-        // What it covers stands in the journal of the incarnation that wrote it, or of one that has ended.
+        // The Turns that it covers are in the journal of the incarnation that wrote it, or of one that has ended.
         let by = kept.covered_at.incarnation;
         let may_have = |at: &Position| at.incarnation == by || !self.lives.contains_key(&at.incarnation);
         let stands = self.journal.range(..=kept.covered_at).any(|(position, _)| may_have(position));
@@ -136,13 +137,13 @@ impl Memory {
             && parent_is_gone
     }
 
-    /// Everybody who stands in the journal.
+    /// All executions with Turns in the journal.
     fn standing(&self) -> BTreeSet<ExecutionId> {
         let rows = self.journal.values().filter_map(|sealed| record::read_journal(sealed).ok());
         rows.flat_map(|(_, turns)| turns).map(|(execution, _)| execution).collect()
     }
 
-    /// Children whose parent has gone.
+    /// Children whose parents are gone.
     fn orphans(&self) -> impl Iterator<Item = ExecutionId> {
         let runs = self.orphaned.iter();
         runs.flat_map(|run| self.children_of(*run, 0)).map(|(_, execution)| execution)
@@ -262,7 +263,7 @@ impl Memory {
         is_gone
     }
 
-    /// Takes one; whether it has Map Runs, whose children go next.
+    /// Deletes one; returns whether it has Map Runs, whose children go next.
     fn forget(&mut self, execution: ExecutionId) -> bool {
         let Some(kept) = self.rows.remove(&execution) else { return false };
         if let Some(name) = kept.row.name {

@@ -7,11 +7,11 @@ use perdura_engine::Timestamp;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-/// What is known of a name.
+/// The record of a name.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) machine: MachineId,
-    /// The definition that counts; `None`: the machine is gone.
+    /// The definition that counts; `None`: the machine is deleted.
     revision: Option<RevisionId>,
     created_at: Timestamp,
     changed: u64,
@@ -19,12 +19,12 @@ pub(super) struct Known {
 }
 
 impl Memory {
-    /// The definition of a machine that counts.
+    /// The machine's definition that counts.
     pub(super) fn counting(&self, known: &Known) -> Option<&MachineRecord> {
         known.revision.map(|revision| &self.revisions[&revision])
     }
 
-    /// A machine as it stands, if it is there.
+    /// The machine's head, if the machine exists.
     pub(super) fn head(&self, name: &Arc<str>, known: &Known) -> Option<Head> {
         let record = self.counting(known)?;
         Some(Head {
@@ -71,7 +71,7 @@ impl Memory {
         self.head_of(&change.name).map_or(Revised::Gone, Revised::Stands)
     }
 
-    /// Keeps a definition; it does not count yet.
+    /// Stores a definition; it does not count yet.
     fn keep_revision(&mut self, name: &Arc<str>, new: &NewRevision) -> MachineRecord {
         let next = MachineId(self.machines.len() as u64 + 1);
         let machine = match self.machines.entry(name.clone()) {
@@ -102,7 +102,7 @@ impl Memory {
         record
     }
 
-    /// This definition counts from now on. A machine that was not there is made now.
+    /// Makes this definition count from now on. Creates the machine if it does not exist.
     fn count(&mut self, name: &str, revision: RevisionId, now: Timestamp) -> &mut Known {
         let known = self.machines.get_mut(name).expect("a definition of it was kept");
         if known.revision.is_none() {

@@ -1,4 +1,4 @@
-//! Reading.
+//! The reader of the memory store.
 
 use super::{Kept, Memory, Owned, lock};
 use crate::audit::{AuditPage, AuditRow, Broken, Chain, Hash, Verified};
@@ -18,7 +18,7 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard};
 use uuid::Uuid;
 
-/// Sees what all clones of the store have committed.
+/// Sees the commits of all clones of the store.
 pub(super) struct MemoryReader {
     memory: Arc<Mutex<Memory>>,
 }
@@ -51,7 +51,7 @@ impl Memory {
         }
         turns.retain(|(_, turn): &(Position, StoredTurn)| turn.number > covered);
         for (position, sealed) in &self.journal {
-            // A damaged row is told by recovery; here it must not hide the executions beside it.
+            // Recovery reports a damaged row; here it must not hide the executions beside it.
             let Ok((_, found)) = record::read_journal(sealed) else { continue };
             let last = turns.last().map_or(covered, |(_, turn)| turn.number);
             let wanted =

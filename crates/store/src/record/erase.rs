@@ -1,11 +1,11 @@
-//! Records without their data: what [`perdura_engine::erase`] makes of a Turn and of a state, sealed again.
+//! Erased records: [`perdura_engine::erase`] applied to sealed Turns and states.
 
 use super::{Damage, JournalWriter, TurnBody, open, push_turn, read_history, read_journal, seal};
 use crate::group::{Content, LedgerRow, Row, Snapshot};
 use perdura_engine::{ExecutionId, Labels, Timestamp, erase};
 use std::collections::BTreeSet;
 
-/// A sealed history.
+/// Erases a sealed history.
 pub(crate) fn history(sealed: &[u8], first: u64) -> Result<Vec<u8>, Damage> {
     Ok(seal(&turns(sealed, first)?))
 }
@@ -23,7 +23,7 @@ fn turns(sealed: &[u8], first: u64) -> Result<Vec<u8>, Damage> {
     Ok(history)
 }
 
-/// The row of one that has ended, with one more Turn, which says when it was erased. Its name stays.
+/// Erases the row of an ended execution, and adds one more Turn with the time of the erasure. Its name stays.
 pub(crate) fn row(row: &Row, at: Timestamp) -> Result<Row, Damage> {
     let content = row.content.as_ref().map(|content| self::content(content, at)).transpose()?;
     let error = row.error.as_deref().map(|error| erase::error(error).into());
@@ -46,7 +46,8 @@ fn state(stored: &Snapshot) -> Result<Snapshot, Damage> {
     Ok(Snapshot { turn: stored.turn, bytes: seal(&bytes) })
 }
 
-/// A row of the journal without the Turns of these, whose rows have all of them; `None`: it has none of them.
+/// A row of the journal without the Turns of these executions, whose rows cover all of them; `None`: it has none of
+/// them.
 pub(crate) fn journal(sealed: &[u8], whose: &BTreeSet<ExecutionId>) -> Result<Option<Vec<u8>>, Damage> {
     let (totals, turns) = read_journal(sealed)?;
     if !turns.iter().any(|(execution, _)| whose.contains(execution)) {
@@ -59,7 +60,7 @@ pub(crate) fn journal(sealed: &[u8], whose: &BTreeSet<ExecutionId>) -> Result<Op
     Ok(Some(writer.seal()))
 }
 
-/// A row of the ledger: that there was a result, or an error.
+/// Erases a row of the ledger: it keeps only that there was a result, or an error.
 pub(crate) fn ledger(row: &mut LedgerRow) {
     for said in [&mut row.result, &mut row.error].into_iter().flatten() {
         *said = erase::TEXT.into();

@@ -1,6 +1,6 @@
-//! JSON as `serde_json` writes it, byte for byte, in a third of the time: a Turn is mostly short names and texts, and
-//! looking at each of their bytes takes longer than all else about writing it. Names of members and variants are
-//! copied, texts are looked at sixteen bytes at a time; what is rare is left to `serde_json`.
+//! JSON exactly as `serde_json` writes it, in a third of the time: a Turn is mostly short names and texts, and checking
+//! each of their bytes takes longer than the rest of the work. Names of members and variants are copied, texts are
+//! checked sixteen bytes at a time, and rare values are left to `serde_json`.
 
 use serde::Serialize;
 use serde::ser::{
@@ -9,20 +9,20 @@ use serde::ser::{
 };
 use serde_json::Error;
 
-/// Writes a value behind what is in the buffer.
+/// Appends a value to the buffer.
 pub(super) fn write(buffer: &mut Vec<u8>, value: &impl Serialize) -> Result<(), Error> {
     value.serialize(Writer(buffer))
 }
 
-/// Whether a byte cannot stand in a text as it is.
+/// Whether a byte must be escaped in a text.
 const fn is_escaped(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
 }
 
-/// How many bytes from the first on can be copied.
+/// How many bytes from the start can be copied.
 fn plain_length(bytes: &[u8]) -> usize {
     let (chunks, _) = bytes.as_chunks::<16>();
-    // Without branches inside, so that a chunk is looked at in a few instructions.
+    // Without branches inside, so that a chunk takes few instructions.
     let is_plain = |chunk: &&[u8; 16]| !chunk.iter().fold(false, |found, byte| found | is_escaped(*byte));
     let plain = chunks.iter().take_while(is_plain).count() * 16;
     let rest = bytes[plain..].iter();
@@ -68,7 +68,7 @@ fn write_name(buffer: &mut Vec<u8>, before: &'static [u8], name: &'static str) {
 struct Writer<'b>(&'b mut Vec<u8>);
 
 impl<'b> Writer<'b> {
-    /// What is not worth lines of its own.
+    /// Writes a rare kind of value by `serde_json`.
     fn by_serde_json(self, value: &impl Serialize) -> Result<(), Error> {
         serde_json::to_writer(self.0, value)
     }
@@ -248,7 +248,7 @@ impl<'b> Serializer for Writer<'b> {
     }
 }
 
-/// A list or an object that is being written.
+/// A list or an object under construction.
 struct Members<'b> {
     buffer: &'b mut Vec<u8>,
     end: &'static [u8],
@@ -340,7 +340,7 @@ impl SerializeMap for Members<'_> {
         self.next();
         let start = self.buffer.len();
         key.serialize(Writer(self.buffer))?;
-        // A number is a key as the text of it.
+        // A number as a key is written as text.
         if self.buffer.get(start) != Some(&b'"') {
             self.buffer.insert(start, b'"');
             self.buffer.push(b'"');

@@ -1,7 +1,7 @@
-//! What is kept of executions that cannot be read.
+//! The remains of executions that cannot be read.
 //!
-//! The journal forgets what no running execution needs, and one that cannot be read does not run. So its Turns are
-//! copied here before the journal goes on, and stay until a newer perdura can read them, or a person gives it up.
+//! The journal drops rows that no running execution needs, and an unreadable one does not run. So its Turns are copied
+//! here before the journal goes on, and stay until a newer perdura can read them, or a person gives it up.
 
 use super::Refused;
 use super::commit;
@@ -27,7 +27,7 @@ pub(super) fn set(connection: &Connection, aside: &[Aside]) -> Result<(), Refuse
     Ok(())
 }
 
-/// Everything that was set aside, and who was given up.
+/// Everything that was set aside, and the executions that were given up.
 pub(super) fn read<'j>(
     connection: &Connection,
     journal: &'j mut Journal,
@@ -47,7 +47,7 @@ pub(super) fn read<'j>(
     Ok(journal)
 }
 
-/// What was set aside of an execution, in order.
+/// The Turns that were set aside of an execution, in order.
 pub(super) fn of(
     connection: &Connection,
     execution: ExecutionId,
@@ -59,7 +59,7 @@ pub(super) fn of(
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// What is left of an execution, whether or not it fits together. What cannot be read is passed over.
+/// The remains of an execution, even if they do not fit together. Skips unreadable parts.
 pub(super) fn left(connection: &Connection, execution: ExecutionId) -> Result<Left, Trouble> {
     let id = id_of(execution);
     let mut found: BTreeMap<u64, StoredTurn> = BTreeMap::new();
@@ -99,7 +99,7 @@ pub(super) fn is_any(connection: &Connection) -> Result<bool, Refused> {
     Ok(statement.query_row([], |row| row.get(0))?)
 }
 
-/// It can be read again, and its row has all of it.
+/// The execution can be read again, and its row covers all of it.
 pub(super) fn take_back(connection: &Connection, execution: ExecutionId) -> Result<(), Refused> {
     let mut statement = connection.prepare_cached("DELETE FROM aside WHERE execution = ?1")?;
     statement.execute([id_of(execution)])?;
@@ -126,7 +126,7 @@ pub(super) fn give_up(
     Ok(gone > 0)
 }
 
-/// What the journal had of those that were given up is gone: there is nothing to remember.
+/// Forgets given-up executions once the journal has nothing of them.
 pub(super) fn forget(connection: &Connection, oldest: Position) -> Result<(), Trouble> {
     connection
         .prepare_cached("DELETE FROM aside WHERE turns IS NULL AND position < ?1")?

@@ -1,4 +1,4 @@
-//! Copying everything while work goes on.
+//! Backups: copying everything while work goes on.
 
 use super::fault::{Files, Trouble, io};
 use super::{read, sync_folder};
@@ -6,7 +6,7 @@ use crate::store::{Failure, FailureKind};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// Copies the data in a folder to a new file: one moment of it, complete and synced before this returns. Commits go
+/// Copies the data in a folder to a new file: the data of one moment, complete and synced when this returns. Commits go
 /// on meanwhile; the log grows until the copy is done.
 pub fn backup(folder: &Path, file: &Path) -> Result<(), Failure> {
     refuse_existing(file)?;
@@ -20,7 +20,7 @@ pub fn backup(folder: &Path, file: &Path) -> Result<(), Failure> {
         }
         Ok(()) | Err(_) => {}
     }
-    // Into an empty file, which is its owner's alone.
+    // Copy into an empty file that only its owner can read.
     drop(super::mode::make(&part)?);
     let name = read::uri(&part);
     let copied = connection.execute("VACUUM INTO ?1", [name]).map_err(|error| {
@@ -30,7 +30,7 @@ pub fn backup(folder: &Path, file: &Path) -> Result<(), Failure> {
     });
     let done = copied.and_then(|_| settle(&part, file));
     if done.is_err() {
-        // What is left of it is no backup, and the next one takes it away where this cannot.
+        // An unfinished copy is no backup; if it cannot be removed here, the next backup removes it.
         let _ = std::fs::remove_file(&part);
     }
     done
@@ -47,7 +47,7 @@ pub(super) fn refuse_existing(file: &Path) -> Result<(), Failure> {
     })
 }
 
-/// Until it is complete a backup has another name.
+/// The name of an unfinished backup.
 fn beside(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(".part");

@@ -1,5 +1,5 @@
-//! Whether what is stored holds together: the file itself, every blob, every history, and whether the rows say what
-//! the Turns say. Nothing is changed, and the data may be in use.
+//! Checks the stored data: the file itself, every blob, every history, and whether the rows agree with the Turns. It
+//! changes nothing, and the data may be in use.
 
 use super::fault::{Files, Trouble};
 use super::labels;
@@ -19,47 +19,42 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-/// How much of a history is read at once.
+/// How much of a history to read at once.
 const SLICE_BYTES: usize = 1 << 20;
-/// How many executions are listed at once, and told as progress.
+/// How many executions to list at once; progress is reported after each slice.
 const SLICE_ROWS: usize = 256;
 
-/// Something that is not as it should be.
+/// An inconsistency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// In which table; `file` for the whole.
+    /// The table; `file` for the whole file.
     pub table: &'static str,
-    /// Whose, where that is known.
+    /// The execution, if it is known.
     pub execution: Option<ExecutionId>,
-    /// What is wrong.
     pub what: String,
 }
 
-/// What a check tells while it goes on.
+/// Progress and findings of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// Something is wrong.
     Found(Finding),
-    /// So many executions are done, of about so many.
+    /// The number of checked executions.
     Progress {
         done: u64,
-        /// Of how many.
+        /// About how many there are.
         of: u64,
     },
 }
 
-/// What was looked at.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     /// Executions, with a row or only in the journal.
     pub executions: u64,
-    /// Their Turns.
     pub turns: u64,
-    /// How much is wrong.
     pub findings: u64,
 }
 
-/// Checks the data in a folder.
 pub fn check(folder: &Path, tell: &mut dyn FnMut(News)) -> Result<Checked, Failure> {
     let files = Files::of(folder);
     let reader = SqliteReader::on(files.clone())?;
@@ -92,7 +87,7 @@ struct Check<'t> {
     tell: &'t mut dyn FnMut(News),
     checked: Checked,
     machines: BTreeMap<RevisionId, Option<Arc<Machine>>>,
-    /// Executions with ledger rows: whether they rest, and what their Turns say.
+    /// Executions with ledger rows: whether they rest, and the marks of their Turns.
     marked: BTreeMap<ExecutionId, (bool, Marks)>,
     restored_at: Option<Timestamp>,
 }
@@ -103,7 +98,7 @@ impl Check<'_> {
         (self.tell)(News::Found(Finding { table, execution, what: what.into() }));
     }
 
-    /// What was read; trouble is told and then passed over.
+    /// The result of a read; an error is reported and then skipped.
     fn spared<T>(
         &mut self,
         table: &'static str,
@@ -122,7 +117,7 @@ impl Check<'_> {
         }
     }
 
-    /// Every chain of the audit holds, from its first row to its last.
+    /// Checks every chain of the audit from its first row to its last.
     fn audit(&mut self) {
         let verified = super::audit::verify(&self.connection, &[], &mut |_| {});
         if let Some(Err(broken)) = self.spared("audit", None, verified) {
@@ -130,7 +125,7 @@ impl Check<'_> {
         }
     }
 
-    /// The journal opens and has no gaps; who stands in it.
+    /// Checks that the journal opens and has no gaps; returns the executions in it.
     fn journal(&mut self) -> BTreeSet<ExecutionId> {
         let mut who = BTreeSet::new();
         let ids = journal_ids(&self.connection);
@@ -202,7 +197,7 @@ impl Check<'_> {
         }
     }
 
-    /// Goes through all Turns of an execution.
+    /// Folds all Turns of an execution.
     fn fold(&mut self, execution: ExecutionId, fold: &mut Fold, row: Option<&Row>) -> Result<(), String> {
         loop {
             let turns =
@@ -251,7 +246,7 @@ impl Check<'_> {
         Ok(machine)
     }
 
-    /// The ledger of those that rest says what their Turns say; of those that run it may be a little behind.
+    /// Compares the ledger of resting executions with their Turns; that of running ones may be a little behind.
     fn ledger(&mut self, rows: &[LedgerRow]) {
         for row in rows {
             let known = self.marked.get(&row.execution);
@@ -272,14 +267,14 @@ impl Check<'_> {
     }
 }
 
-/// An execution so far.
+/// The state of the fold of an execution.
 #[derive(Default)]
 struct Fold {
     turns: u64,
     events: u64,
     covered_events: Option<u64>,
     execution: Option<Execution>,
-    /// Of which machine it is, and the name that was given to it.
+    /// Its machine, and its given name.
     found_by: Option<(MachineId, Option<Arc<str>>)>,
     /// Its labels and its root key.
     given: Option<(Labels, Option<Arc<str>>)>,
@@ -299,14 +294,14 @@ impl Fold {
         }
         mark_turn(&mut self.marks, body);
         if let Some(execution) = &mut self.execution {
-            // Records that nobody decided may break what the fold takes for granted.
+            // Corrupt records may break the assumptions of the fold.
             catch_unwind(AssertUnwindSafe(|| execution.apply(&body.turn)))
                 .map_err(|_| format!("its Turn {} does not follow from those before", self.turns))?;
         }
         Ok(())
     }
 
-    /// What the row says otherwise than the Turns.
+    /// The differences between the row and the Turns.
     fn disagreements(&self, row: &Row) -> Vec<String> {
         let mut wrong = Vec::new();
         if let Some((machine, name)) = &self.found_by {
@@ -346,7 +341,7 @@ impl Fold {
     }
 }
 
-/// Executions of which something was set aside.
+/// Executions with set-aside parts.
 fn aside(connection: &Connection) -> Result<Vec<ExecutionId>, Trouble> {
     let mut statement = connection
         .prepare("SELECT DISTINCT execution FROM aside WHERE execution IS NOT NULL AND turns IS NOT NULL")?;

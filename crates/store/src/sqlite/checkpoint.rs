@@ -1,12 +1,12 @@
-//! Moving what was committed from the log into the file, beside the commits.
+//! Copies commits from the log into the file, beside the writers.
 //!
-//! A commit only appends to the log. When the log has grown, a thread with its own connection copies it into the
-//! file, again and again, until little is left; that disturbs nobody. The rest is copied by the writer itself
-//! between two commits: nothing is added meanwhile, so all of the log is in the file, and the next commit begins it
-//! anew. So the log stays small under endless load, and no commit ever waits for more than a short copy.
+//! A commit only appends to the log. When the log has grown, a thread with its own connection copies it into the file,
+//! again and again, until little is left; that blocks nobody. The writer itself copies the rest between two commits:
+//! nothing is added meanwhile, so all of the log is in the file, and the next commit restarts the log. So the log stays
+//! small under endless load, and no commit ever waits for more than a short copy.
 //!
-//! If a copy or its sync fails, the handle is done for: the next sync might succeed without having written what
-//! the first one lost.
+//! If a copy or its sync fails, the handle is unusable: the next sync might succeed without having written the pages
+//! that the first one lost.
 
 use super::fault::{Files, Trouble};
 use crate::store::Failure;
@@ -15,23 +15,22 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// As many pages may be left when the writer takes over: half a MiB.
+/// The writer takes over when at most so many pages are left: half a MiB.
 const LITTLE: i32 = 128;
 /// More rounds than this do not help: the writer is as fast as the copying.
 const ROUNDS: u32 = 8;
 
-/// What the writers and the copying thread tell each other.
+/// The shared state of the writers and the copying thread.
 #[derive(Debug)]
 pub(super) struct Desk {
     orders: Mutex<Orders>,
     bell: Condvar,
-    /// Little is left: the writer may finish it.
+    /// Little is left: the writer may finish the copy.
     finish: AtomicBool,
-    /// At how many pages the log is copied next.
+    /// The size in pages at which the log is copied next.
     copy_at: AtomicI32,
-    /// How many pages the log may have.
+    /// The allowed size of the log in pages.
     pages: i32,
-    /// A copy failed.
     failed: Mutex<Option<Failure>>,
 }
 
@@ -53,19 +52,19 @@ impl Desk {
         }
     }
 
-    /// Something was committed: the log is copied if it has become long.
+    /// After a commit: starts a copy if the log has become long.
     pub(super) fn grown(&self, connection: &Connection) {
         if self.finish.load(Ordering::Relaxed) {
             return;
         }
-        // What keeps the log from being measured keeps it from being copied too, and the copy tells it.
+        // If the log cannot be measured, it cannot be copied either, and the copy reports the error.
         let pages = log(connection, "PRAGMA main.wal_checkpoint(NOOP)").map_or(i32::MAX, |(pages, _)| pages);
         if pages >= self.copy_at.load(Ordering::Relaxed) {
             self.copy();
         }
     }
 
-    /// Has the log copied now, however short it is.
+    /// Starts a copy now, however short the log is.
     pub(super) fn copy(&self) {
         let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         if !orders.copy {
@@ -81,13 +80,13 @@ impl Desk {
         }
         self.finish.store(false, Ordering::Relaxed);
         let (pages, left) = pass(connection)?;
-        // What a reader still looks at cannot be overwritten: try again when the log has grown by some more.
+        // Pages that a reader still uses cannot be overwritten: retry when the log has grown a little more.
         let copy_at = if left > 0 { pages + self.pages / 4 } else { self.pages };
         self.copy_at.store(copy_at, Ordering::Relaxed);
         Ok(())
     }
 
-    /// What went wrong, if anything did.
+    /// The error of a copy, if one failed.
     pub(super) fn failure(&self) -> Option<Failure> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -101,7 +100,7 @@ impl Desk {
         self.bell.notify_one();
     }
 
-    /// Waits until there is something to copy; false: it is over.
+    /// Waits until there is something to copy; false: stop.
     fn wait(&self) -> bool {
         let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         let orders = self
@@ -124,7 +123,7 @@ pub(super) struct Checkpointer {
 }
 
 impl Checkpointer {
-    /// Starts it on a connection of its own.
+    /// Starts the thread on a connection of its own.
     pub(super) fn start(connection: Connection, files: Files, pages: i32) -> Result<Self, Failure> {
         let desk = Arc::new(Desk::new(pages));
         let theirs = desk.clone();
@@ -147,13 +146,13 @@ impl Drop for Checkpointer {
     fn drop(&mut self) {
         self.desk.stop();
         if let Some(thread) = self.thread.take() {
-            // A panic there has nothing more to tell: its connection is gone, and the log is as it was.
+            // A panic there has nothing more to report: its connection is gone, and the log is unchanged.
             let _ = thread.join();
         }
     }
 }
 
-/// Without this thread the log would grow for ever: should a mistake end it, no handle writes any more.
+/// Without this thread the log would grow for ever: if a bug ends it, all handles stop writing.
 struct Alarm<'d>(&'d Desk);
 
 impl Drop for Alarm<'_> {
@@ -185,19 +184,19 @@ fn work(connection: &Connection, files: &Files, desk: &Desk) {
     }
 }
 
-/// Copies what can be copied without waiting for anybody; how many pages the log has, and how many are left.
+/// Copies what can be copied without waiting; returns the pages of the log, and how many are left.
 fn pass(connection: &Connection) -> Result<(i32, i32), Trouble> {
     match log(connection, "PRAGMA main.wal_checkpoint(PASSIVE)") {
         Ok((pages, copied)) => Ok((pages, pages - copied)),
         Err(error) => {
             let trouble = Trouble::from(error);
-            // Another one copies at this moment.
+            // Another connection copies at this moment.
             if trouble.is_busy() { Ok((0, 0)) } else { Err(trouble) }
         }
     }
 }
 
-/// How many pages the log has, and how many of them are in the file. Both are -1 while another one copies.
+/// The pages of the log, and how many of them are in the file. Both are -1 while another connection copies.
 fn log(connection: &Connection, pragma: &str) -> Result<(i32, i32), rusqlite::Error> {
     connection.prepare_cached(pragma)?.query_row([], |row| Ok((row.get(1)?, row.get(2)?)))
 }

@@ -1,4 +1,4 @@
-//! What is written, and the right to write it. Each function is called within a transaction.
+//! Writing, and checking the right to write. Each function runs within a transaction.
 
 use super::Refused;
 use super::fault::Trouble;
@@ -15,7 +15,7 @@ use perdura_engine::{ExecutionId, LedgerStatus, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Statement, params};
 use std::collections::BTreeSet;
 
-/// Nobody has ended the incarnation of a lease, or it counts for nothing.
+/// Refuses a lease whose incarnation was ended.
 pub(super) fn fence(connection: &Connection, lease: &Lease) -> Result<(), Refused> {
     let number = lease.incarnation.0 as i64;
     let lives = connection
@@ -33,7 +33,7 @@ fn latest(connection: &Connection) -> Result<Incarnation, Trouble> {
     Ok(Incarnation(number as u64))
 }
 
-/// Begins an incarnation, which follows all that are over.
+/// Begins an incarnation, which follows all expired ones.
 pub(super) fn acquire(connection: &Connection, claim: &Claim) -> Result<Lease, Refused> {
     let incarnation = Incarnation(latest(connection)?.0 + 1);
     let steady_at: Option<i64> =
@@ -85,7 +85,7 @@ pub(super) fn renew(connection: &Connection, lease: &Lease, renewal: Renewal) ->
     Ok(())
 }
 
-/// Nothing more can be written under it.
+/// Ends the incarnation: nothing more can be written under it.
 pub(super) fn release(connection: &Connection, lease: &Lease) -> Result<(), Refused> {
     fence(connection, lease)?;
     connection
@@ -103,7 +103,7 @@ pub(super) fn commit(connection: &Connection, group: &Group, shards: u16) -> Res
         if position != next {
             return Err(Refused::Wrong(format!("journal row {position}, where row {next} belongs")));
         }
-        // First: the new row takes the pages of those that go, and these are written once.
+        // First: the new row reuses the pages of the deleted ones, which are then written once.
         forget_journal(connection, group, position)?;
         connection
             .prepare_cached("INSERT INTO journal (id, turns) VALUES (?1, ?2)")?
@@ -131,7 +131,8 @@ pub(super) fn commit(connection: &Connection, group: &Group, shards: u16) -> Res
     Ok(())
 }
 
-/// Rows that nobody needs: of this incarnation, and of those that were before all Shards went on.
+/// Deletes rows that are no longer needed: of this incarnation, and of earlier ones once all their Shards have moved
+/// on.
 fn forget_journal(connection: &Connection, group: &Group, newest: Position) -> Result<(), Refused> {
     let (first, keep_from) =
         (journal_range(group.lease.incarnation).0, journal_id(group.keep_from.min(newest)));
@@ -155,7 +156,7 @@ fn forget_journal(connection: &Connection, group: &Group, newest: Position) -> R
     Ok(())
 }
 
-/// The last journal row of an incarnation, or the place before its first.
+/// The last journal row of an incarnation, or the position before its first.
 pub(super) fn newest(connection: &Connection, incarnation: Incarnation) -> Result<Position, Trouble> {
     let (first, last) = journal_range(incarnation);
     let mut statement = connection
@@ -164,8 +165,8 @@ pub(super) fn newest(connection: &Connection, incarnation: Incarnation) -> Resul
     Ok(id.map_or(Position::before(incarnation), position_of))
 }
 
-/// What an incarnation and those that it followed have counted: the newest row that can be read says it, or what was
-/// counted when it began.
+/// The counters of an incarnation and its predecessors: from the newest row that can be read, or from the beginning of
+/// the incarnation.
 pub(super) fn totals(connection: &Connection, incarnation: Incarnation) -> Result<Totals, Trouble> {
     let (first, last) = journal_range(incarnation);
     let mut statement = connection
@@ -180,7 +181,7 @@ pub(super) fn totals(connection: &Connection, incarnation: Incarnation) -> Resul
                 }
             }
             Ok(None) => break,
-            // A spoilt page hides what stands behind it; recovery tells.
+            // A damaged page hides the rows behind it; recovery reports it.
             Err(trouble) if trouble.is_damage() => break,
             Err(trouble) => return Err(trouble),
         }
@@ -230,7 +231,7 @@ fn write_rows(connection: &Connection, shards: u16, newest: Position, rows: &[Ro
     if rows.is_empty() {
         return Ok(());
     }
-    // Looked up once for all: finding a text so long takes a while.
+    // Prepared once for all rows: looking up such a long text takes a while.
     let mut whole = connection.prepare_cached(WRITE_ROW)?;
     let mut listed = connection.prepare_cached(LIST_ROW)?;
     let is_aside = super::aside::is_any(connection)?;
@@ -307,7 +308,7 @@ fn write_ledger(connection: &Connection, change: &LedgerChange) -> Result<(), Re
     }
 }
 
-/// An attempt that is pending belongs to an execution that runs, whatever it did before.
+/// A pending attempt belongs to a running execution, whatever its row said before.
 fn put(connection: &Connection, row: &LedgerRow) -> Result<(), Refused> {
     let mut statement = connection.prepare_cached(
         "INSERT INTO ledger (key, wire_key, execution, step, round, status, started_at, completed_at, result, error)

@@ -1,7 +1,7 @@
-//! Erasing what executions were given, gave and were told.
+//! Erases the inputs, outputs and results of executions.
 //!
-//! Only what has ended is erased, and its row has all of it: so what the journal still has of it is taken out there, at
-//! once, instead of waiting until the journal needs its rows no more. An idle server would wait for ever.
+//! Only ended executions are erased, and their rows cover all of their Turns. So their Turns are removed from the
+//! journal at once, instead of waiting until the journal drops its rows. An idle server would wait for ever.
 
 use super::Refused;
 use super::fault::Trouble;
@@ -19,7 +19,7 @@ pub(super) fn erase(
     at: Timestamp,
 ) -> Result<Erased, Refused> {
     erase_all(connection, ended, at).map_err(|trouble| {
-        // What cannot be read costs nobody else the data.
+        // An unreadable row must not make the whole store refuse work.
         if trouble.is_damage() { Refused::Wrong(trouble.to_string()) } else { Refused::Trouble(trouble) }
     })
 }
@@ -56,7 +56,7 @@ fn erase_all(
     Ok(Erased::Done { executions: whose.len() as u64, ledger: ledger as u64 })
 }
 
-/// Whether it was erased before; `None`: it has not ended, or not so.
+/// Whether it was erased before; `None`: it has not ended, or not as it was seen.
 fn is_erased(
     connection: &Connection,
     execution: ExecutionId,
@@ -106,7 +106,7 @@ fn segments(connection: &Connection, execution: ExecutionId) -> Result<(), Troub
     Ok(())
 }
 
-/// A row of the journal that cannot be read stays as it is: recovery tells of it.
+/// A row of the journal that cannot be read stays unchanged: recovery reports it.
 fn journal(connection: &Connection, whose: &BTreeSet<ExecutionId>) -> Result<(), Trouble> {
     let ids: Vec<i64> = connection
         .prepare_cached("SELECT id FROM journal ORDER BY id")?

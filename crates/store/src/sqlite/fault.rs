@@ -1,23 +1,23 @@
-//! What can go wrong with a file, and what a person can do about it.
+//! Failures of the file, and what a person can do about them.
 
 use crate::record::Damage;
 use crate::store::{Failure, FailureKind};
 use rusqlite::ffi::ErrorCode;
 use std::path::{Path, PathBuf};
 
-/// Where things are.
+/// The paths of the data.
 #[derive(Clone, Debug)]
 pub(super) struct Files {
     pub(super) folder: PathBuf,
     pub(super) db: PathBuf,
 }
 
-/// What went wrong while reading or writing.
+/// An error while reading or writing.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// SQLite says so.
+    /// SQLite reports an error.
     Sqlite(rusqlite::Error),
-    /// What it gave is not what was written.
+    /// The stored bytes are damaged.
     Damage(Damage),
 }
 
@@ -34,7 +34,7 @@ impl From<Damage> for Trouble {
 }
 
 impl Trouble {
-    /// Somebody else writes at this moment.
+    /// Another connection writes at this moment.
     pub(super) fn is_busy(&self) -> bool {
         matches!(self, Self::Sqlite(error) if matches!(error.sqlite_error_code(),
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)))
@@ -51,7 +51,7 @@ impl Trouble {
             if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation))
     }
 
-    /// Part of the file is spoilt; what stands elsewhere may still be read.
+    /// A part of the file is damaged; other parts may still be readable.
     pub(super) fn is_damage(&self) -> bool {
         match self {
             Self::Damage(_) => true,
@@ -74,7 +74,6 @@ impl Files {
         Self { folder: folder.to_owned(), db: folder.join("perdura.db") }
     }
 
-    /// The log beside the file.
     pub(super) fn wal(&self) -> PathBuf {
         let mut name = self.db.as_os_str().to_owned();
         name.push("-wal");
@@ -93,7 +92,7 @@ impl Files {
         Failure { what: self.what(doing), why: format!("{why}; {}", remedy(kind)), kind }
     }
 
-    /// It is not what it should be, and SQLite has no say in it.
+    /// A refusal for a reason that SQLite does not know.
     pub(super) fn refusal(&self, why: &str) -> Failure {
         Failure { what: self.what("opening"), why: why.to_owned(), kind: FailureKind::Corrupt }
     }
@@ -110,7 +109,7 @@ pub(super) fn io(doing: &str, path: &Path, error: &std::io::Error) -> Failure {
     Failure { what: format!("{doing} {}", path.display()), why: format!("{error}; {}", remedy(kind)), kind }
 }
 
-/// What can be done about an error of SQLite.
+/// The kind of an SQLite error, by its remedy.
 pub(super) fn kind(error: &rusqlite::Error) -> FailureKind {
     use rusqlite::Error;
     match error {

@@ -1,4 +1,4 @@
-//! The labels of executions, as a table that is searched by them. An execution without labels costs no statement.
+//! The labels of executions, in a table for searches. An execution without labels costs no statement.
 
 use super::fault::Trouble;
 use crate::group::Row;
@@ -6,7 +6,7 @@ use crate::record::Damage;
 use perdura_engine::Labels;
 use rusqlite::{Connection, ToSql, params};
 
-/// Writes those of a row that lists show. They never change, so a later row of the execution finds them there.
+/// Writes the labels of a row that lists show. They never change, so a later row of the execution finds them there.
 pub(super) fn write(connection: &Connection, row: &Row) -> Result<(), Trouble> {
     if row.labels.is_empty() || row.child.is_some() {
         return Ok(());
@@ -20,8 +20,8 @@ pub(super) fn write(connection: &Connection, row: &Row) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Deletes an execution's row, and its labels with it; how many rows went. Labels that cannot be read stay, and lead to
-/// nothing.
+/// Deletes an execution's row with its labels; returns how many rows were deleted. Labels that cannot be parsed stay,
+/// and lead to no execution.
 pub(super) fn take(connection: &Connection, delete: &str, whose: impl ToSql) -> Result<usize, Trouble> {
     let mut statement = connection.prepare_cached(delete)?;
     let mut rows = statement.query([whose])?;
@@ -35,7 +35,7 @@ pub(super) fn take(connection: &Connection, delete: &str, whose: impl ToSql) -> 
     Ok(gone)
 }
 
-/// No list finds the execution by these any more.
+/// Removes these labels, so that no list finds the execution by them.
 pub(super) fn forget(
     connection: &Connection,
     labels: &Labels,
@@ -52,7 +52,7 @@ pub(super) fn forget(
     Ok(())
 }
 
-/// Whether a row that lists show is not found by one of its labels.
+/// Whether the table lacks a label of a row that lists show.
 pub(super) fn missing(connection: &Connection, row: &Row) -> Result<bool, Trouble> {
     let mut statement = connection.prepare_cached(
         "SELECT 1 FROM label WHERE key = ?1 AND value = ?2 AND began_at = ?3 AND execution = ?4",
@@ -70,7 +70,7 @@ pub(super) fn missing(connection: &Connection, row: &Row) -> Result<bool, Troubl
     Ok(false)
 }
 
-/// As a row has them.
+/// The text of labels in a row.
 pub(super) fn text(labels: &Labels) -> Option<String> {
     let is_there = !labels.is_empty();
     is_there.then(|| serde_json::to_string(labels).expect("texts can be written"))

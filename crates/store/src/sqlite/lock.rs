@@ -1,5 +1,5 @@
-//! One process writes. It holds a lock on a file, which the system gives back whatever becomes of the process; the
-//! file says who that is, for the one who finds it locked.
+//! The lock of the data directory: one process writes. It locks a file, and the system releases the lock when the
+//! process ends; the file's text names the holder, for a process that finds it locked.
 
 use super::fault::{Files, io};
 use crate::store::{Failure, FailureKind};
@@ -10,12 +10,12 @@ use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::time::Duration;
 
-/// How often it is tried again where the holder is no more.
+/// How often to retry if the holder is gone.
 const TRIES_MAX: u32 = 400;
-/// How long between two tries.
+/// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Held for as long as it lives.
+/// The held lock.
 #[derive(Debug)]
 pub(super) struct Lock {
     _file: File,
@@ -28,7 +28,7 @@ impl Lock {
         let mut file = match open() {
             Err(error) if error.kind() == ErrorKind::NotFound => match super::mode::make(&path) {
                 Ok(file) => file,
-                // Another process has made it meanwhile.
+                // Another process has created it meanwhile.
                 Err(_) => open().map_err(|error| io("opening", &path, &error))?,
             },
             opened => opened.map_err(|error| io("opening", &path, &error))?,
@@ -62,15 +62,15 @@ impl Lock {
     }
 }
 
-/// Who holds it, as far as it can be read.
+/// The holder, as far as the text can be read.
 fn read_holder(file: &mut File) -> String {
     let mut holder = String::new();
     let _ = file.rewind().and_then(|()| file.read_to_string(&mut holder));
     holder.trim().to_owned()
 }
 
-/// Whether the holder was a process of this machine that is no more. A process that was killed while it began another
-/// one has left it the lock, until that one has become what it is to be.
+/// Whether the holder was a process of this machine that is gone. A process that was killed while it forked a child
+/// leaves the lock to the child, until the child calls exec.
 fn is_gone(holder: &str) -> bool {
     let mut words = holder.split_whitespace();
     let (Some("process"), Some(pid), Some("on"), Some(host)) =

@@ -14,7 +14,7 @@ use std::sync::Arc;
 const RECORD: &str = "SELECT m.id, r.id, m.name, r.kind, r.definition, r.role_arn, r.settings, r.created_at
     FROM revision r JOIN machine m ON m.id = r.machine";
 
-/// Definitions, as the rest of the query asks for them.
+/// Definitions selected by the rest of the query.
 fn records(
     connection: &Connection,
     rest: &str,
@@ -58,7 +58,7 @@ pub(super) fn machines(connection: &Connection) -> Result<Vec<MachineRecord>, Tr
     records(connection, "AND r.id = m.revision WHERE m.revision IS NOT NULL ORDER BY m.name", [])
 }
 
-/// Also of a machine that is gone.
+/// Also for a deleted machine.
 pub(super) fn name(connection: &Connection, machine: MachineId) -> Result<Option<Arc<str>>, Trouble> {
     let mut statement = connection.prepare_cached("SELECT name FROM machine WHERE id = ?1")?;
     Ok(statement.query_row([machine.0 as i64], |row| row.get(0)).optional()?)
@@ -94,13 +94,13 @@ pub(super) fn head(connection: &Connection, name: &str) -> Result<Option<Head>, 
     Ok(read_heads(connection, "m.name = ?1", [name])?.pop())
 }
 
-/// By name; no machine has an empty one.
+/// Sorted by name; no machine has an empty name.
 pub(super) fn heads(connection: &Connection, after: Option<&str>, most: u32) -> Result<Vec<Head>, Trouble> {
     let page = "m.name > ?1 ORDER BY m.name LIMIT ?2";
     read_heads(connection, page, params![after.unwrap_or(""), most])
 }
 
-/// The index alone is read: cards can be large.
+/// Reads only the index: cards can be large.
 pub(super) fn count(connection: &Connection) -> Result<usize, Trouble> {
     let count = "SELECT count(*) FROM machine INDEXED BY machine_there WHERE revision IS NOT NULL";
     let count: i64 = connection.prepare_cached(count)?.query_row([], |row| row.get(0))?;
@@ -139,7 +139,7 @@ pub(super) fn revise(connection: &Connection, change: &MachineChange<'_>) -> Res
     Ok(head(connection, &change.name)?.map_or(Revised::Gone, Revised::Stands))
 }
 
-/// Keeps a definition; it does not count yet.
+/// Stores a definition; it does not count yet.
 fn keep(connection: &Connection, name: &Arc<str>, new: &NewRevision) -> Result<MachineRecord, Refused> {
     connection.execute(
         "INSERT INTO machine (name, changed, card) VALUES (?1, 0, ?2) ON CONFLICT DO NOTHING",
@@ -171,7 +171,7 @@ fn keep(connection: &Connection, name: &Arc<str>, new: &NewRevision) -> Result<M
     })
 }
 
-/// This definition counts from now on. A machine that was not there is made now.
+/// Makes this definition count from now on. Creates the machine if it does not exist.
 fn counts(connection: &Connection, name: &str, revision: RevisionId, now: Timestamp) -> Result<(), Refused> {
     connection.execute(
         "UPDATE machine SET revision = ?2, changed = changed + 1,

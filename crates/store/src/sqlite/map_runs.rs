@@ -1,4 +1,4 @@
-//! Map Runs and their children, as tables have them.
+//! The tables of Map Runs and their children.
 
 use super::Refused;
 use super::fault::Trouble;
@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// In the order of [`map_run`].
+/// The columns in the order of [`map_run`].
 const COLUMNS: &str = "id, arn, execution, status, started_at, ended_at, redrives, redriven_at, max_concurrency,
     tolerated_count, tolerated_percentage, source_version, items_total, items_running, items_succeeded, items_failed,
     items_timed_out, items_aborted, children_total, children_running, children_succeeded, children_failed,
@@ -99,7 +99,7 @@ fn map_run(row: &rusqlite::Row<'_>) -> Result<MapRunRow, Trouble> {
     })
 }
 
-/// Runs whose parent is there, as the rest of the query asks for them.
+/// Runs whose parent exists, selected by the rest of the query.
 fn runs(connection: &Connection, rest: &str, id: [u8; 16]) -> Result<Vec<MapRunRow>, Trouble> {
     let mut statement = connection
         .prepare_cached(&format!("SELECT {COLUMNS} FROM map_run WHERE NOT orphaned AND {rest} = ?1"))?;
@@ -120,7 +120,7 @@ pub(super) fn of(connection: &Connection, execution: ExecutionId) -> Result<Vec<
     runs(connection, "execution", id_of(execution))
 }
 
-/// What is asked for the runs that say that they run.
+/// The query for runs with status RUNNING.
 pub(super) fn running_sql() -> String {
     format!(
         "SELECT {COLUMNS} FROM map_run INDEXED BY map_run_running
@@ -143,11 +143,11 @@ pub(super) fn running(
     Ok(found)
 }
 
-/// Children with one status, redriven or not: a stretch of their index, in their order.
+/// Children with one status, redriven or not, in the order of the index.
 const STRETCH: &str = "FROM execution INDEXED BY execution_child
     WHERE map_run = ?1 AND status = ?2 AND (redrives > 0) = ?3 AND child";
 
-/// The stretches that a filter asks for.
+/// The parts of the index that a filter needs.
 fn stretches(filter: &Filter) -> impl Iterator<Item = (Status, bool)> {
     let redriven = filter.redriven;
     list::statuses(filter)
@@ -155,7 +155,7 @@ fn stretches(filter: &Filter) -> impl Iterator<Item = (Status, bool)> {
         .filter(move |(_, is)| redriven.is_none_or(|wanted| wanted == *is))
 }
 
-/// A stretch of the order of children.
+/// The query for one part of the index of children.
 pub(super) fn first_sql() -> String {
     format!("SELECT child, row, items {STRETCH} >= ?4 ORDER BY child LIMIT ?5")
 }
@@ -211,7 +211,7 @@ pub(super) fn children(
     Ok(found)
 }
 
-/// A stretch of the list of children.
+/// The query for one part of the list of children.
 pub(super) fn list_sql() -> String {
     format!("SELECT {} {STRETCH} < ?4 ORDER BY child DESC LIMIT ?5", rows::SUMMARY)
 }
@@ -237,19 +237,19 @@ pub(super) fn list(
     Ok(found)
 }
 
-/// Runs whose parents are gone.
+/// Runs whose parents were deleted.
 pub(super) fn orphaned(connection: &Connection) -> Result<Vec<[u8; 16]>, Trouble> {
     let mut statement = connection.prepare_cached("SELECT id FROM map_run WHERE orphaned ORDER BY id")?;
     Ok(statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
 }
 
-/// An execution goes: its Map Runs follow. Whether it has any.
+/// An execution is deleted: marks its Map Runs as orphaned. Returns whether it has any.
 pub(super) fn orphan(connection: &Connection, execution: ExecutionId) -> Result<bool, Trouble> {
     let mut statement = connection.prepare_cached("UPDATE map_run SET orphaned = 1 WHERE execution = ?1")?;
     Ok(statement.execute([id_of(execution)])? > 0)
 }
 
-/// A run goes when it has no children any more; whether it does.
+/// Deletes a run without children; returns whether it was deleted.
 pub(super) fn take_if_empty(connection: &Connection, run: [u8; 16]) -> Result<bool, Trouble> {
     let gone = connection
         .prepare_cached(

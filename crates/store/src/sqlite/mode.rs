@@ -1,8 +1,8 @@
-//! Who may read the data: its owner, and nobody else.
+//! File modes: only the owner may read the data.
 //!
-//! Inputs, results and the secret of the installation stand in these files. So they are made for their owner alone,
-//! whatever the umask of whoever starts perdura, and what is found open to others is closed. What another user owns
-//! cannot be closed; that is told, and it goes on.
+//! Inputs, results and the secret of the installation are in these files. So they are created for their owner alone,
+//! whatever the umask of the process, and access by others is removed when the data is opened. The mode of another
+//! user's file cannot be changed; that is reported, and opening goes on.
 
 use super::fault::{Files, io};
 use crate::store::Failure;
@@ -11,24 +11,24 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Of a folder.
+/// The mode of a folder.
 const FOLDER: u32 = 0o700;
-/// Of a file.
+/// The mode of a file.
 const FILE: u32 = 0o600;
-/// What others may do.
+/// The bits for other users.
 const OTHERS: u32 = 0o077;
 
-/// Something that was open to others when it was found.
+/// A file or folder that others could access when it was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tightened {
     pub path: PathBuf,
-    /// What everybody might do with it, as `chmod` takes it.
+    /// Its mode when it was found, as for `chmod`.
     pub mode: u32,
-    /// Why it is so still; `None`: it is closed now.
+    /// Why it is still accessible; `None`: access was removed.
     pub failed: Option<String>,
 }
 
-/// Makes the data directory, or closes the one that is there, with all files of ours in it.
+/// Creates the data directory, or removes the access of others to the existing one and to all of our files in it.
 pub(super) fn close(files: &Files) -> Result<Vec<Tightened>, Failure> {
     make_folder(&files.folder)?;
     let name = |end: &str| {
@@ -47,7 +47,7 @@ pub(super) fn close(files: &Files) -> Result<Vec<Tightened>, Failure> {
     Ok(found)
 }
 
-/// Makes a folder for its owner alone. Folders above it are made as the system makes them.
+/// Creates a folder for its owner alone. Parent folders get the system's default mode.
 pub(super) fn make_folder(path: &Path) -> Result<(), Failure> {
     if path.is_dir() {
         return Ok(());
@@ -59,21 +59,21 @@ pub(super) fn make_folder(path: &Path) -> Result<(), Failure> {
     match DirBuilder::new().mode(FOLDER).create(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(fail(&error)),
-        // The umask has taken from it.
+        // The umask has removed bits from the mode.
         Ok(()) => {
             std::fs::set_permissions(path, Permissions::from_mode(FOLDER)).map_err(|error| fail(&error))
         }
     }
 }
 
-/// Makes a file for its owner alone, empty; one that is there is refused.
+/// Creates an empty file for its owner alone; refuses an existing file.
 pub(super) fn make(path: &Path) -> Result<File, Failure> {
     let made = OpenOptions::new().read(true).write(true).create_new(true).mode(FILE).open(path);
     let set = made.and_then(|file| file.set_permissions(Permissions::from_mode(FILE)).map(|()| file));
     set.map_err(|error| io("making", path, &error))
 }
 
-/// Closes what is open to others; `None`: it was not, or it is not there.
+/// Removes the access of others; `None`: they had none, or the file does not exist.
 fn tighten(path: &Path) -> Option<Tightened> {
     let mode = |about: Metadata| about.permissions().mode() & 0o777;
     let mode = std::fs::metadata(path).ok().map(mode).filter(|mode| mode & OTHERS != 0)?;

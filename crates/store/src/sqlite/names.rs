@@ -1,9 +1,10 @@
-//! Names that are reserved and have no row yet.
+//! Reserved names without a row.
 //!
-//! One process holds the data, and all its handles share this memory: so a reservation costs no sync of its own. A row
-//! that has the name takes its place. With the process go the reservations of those that never began, which is no loss: the
-//! name is free then. Of those that began, the journal has the names; whoever holds all Shards has read them from there, and
-//! has to look at its own memory first. Otherwise they are read once, before the first name is reserved.
+//! One process holds the data, and all its handles share this memory, so a reservation costs no sync. A row with the
+//! name replaces it. When the process ends, reservations of executions that never began are lost, which is harmless:
+//! the name is free again. The journal has the names of executions that began. A node that holds all Shards has read
+//! them from there, and must look at its own memory first. Otherwise they are read once, before the first name is
+//! reserved.
 
 use super::fault::Trouble;
 use super::read::Beyond;
@@ -15,7 +16,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What all handles of a process know of names.
+/// The names that all handles of a process share.
 #[derive(Debug, Default)]
 pub(super) struct Names(Mutex<Known>);
 
@@ -25,19 +26,19 @@ struct Known {
     journal: Journal,
 }
 
-/// Who knows the names of executions that only the journal has.
+/// Which part knows the names of executions that only the journal has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Journal {
     #[default]
     Unread,
-    /// The one who holds all Shards.
+    /// The node that holds all Shards.
     Holder,
-    /// They are among the reserved ones.
+    /// They are among the reserved names.
     Read,
 }
 
 impl Names {
-    /// Somebody rebuilds what ran, on all Shards or on some.
+    /// A node has recovered all Shards, or some.
     pub(super) fn recovered(&self, holds_all: bool) {
         let mut known = self.lock();
         known.journal = match known.journal {
@@ -47,7 +48,7 @@ impl Names {
         };
     }
 
-    /// The execution that has a name; a free name is reserved for the one that asks.
+    /// The execution that has a name; a free name is reserved for the given one.
     pub(super) fn reserve(
         &self,
         connection: &Connection,
@@ -68,7 +69,7 @@ impl Names {
         if let Some(execution) = known.reserved.get(&key) {
             return Ok(Some(*execution));
         }
-        // Nobody writes a row between this look and the reservation without having reserved its name before.
+        // Between this look and the reservation nobody writes a row with the name without having reserved it.
         let found = named(connection, machine, name)?;
         if let (None, Some(wanted_by)) = (found, wanted_by) {
             known.reserved.insert(key, wanted_by);
@@ -76,7 +77,7 @@ impl Names {
         Ok(found.or(wanted_by))
     }
 
-    /// These rows are on disk, and their names with them.
+    /// These rows are on disk, with their names.
     pub(super) fn written(&self, rows: &[Row]) {
         let mut named = rows.iter().filter_map(|row| Some((row.machine, row.name.clone()?))).peekable();
         if named.peek().is_some() {
@@ -87,7 +88,7 @@ impl Names {
         }
     }
 
-    /// Nothing is left of an execution.
+    /// An execution was deleted completely.
     pub(super) fn given_up(&self, execution: ExecutionId) {
         self.lock().reserved.retain(|_, whose| *whose != execution);
     }
@@ -97,7 +98,7 @@ impl Names {
     }
 }
 
-/// The execution with this name that has a row.
+/// The execution with this name, if it has a row.
 pub(super) fn named(
     connection: &Connection,
     machine: MachineId,

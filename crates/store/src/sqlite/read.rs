@@ -1,4 +1,4 @@
-//! The read side: a connection of its own, which waits for no writer.
+//! The reader: a connection of its own, which waits for no writer.
 
 mod beyond;
 mod history;
@@ -28,7 +28,7 @@ use std::path::Path;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// The tables that are counted.
+/// The tables in the statistics.
 const TABLES: [&str; 10] = [
     "audit",
     "execution",
@@ -42,14 +42,14 @@ const TABLES: [&str; 10] = [
     "counter",
 ];
 
-/// Reads the data in a folder, whether or not somebody writes there.
+/// Reads the data in a folder, also while another process writes there.
 #[derive(Debug)]
 pub struct SqliteReader {
     connection: Connection,
     files: Files,
     shards: u16,
     beyond: Beyond,
-    /// There for a process that writes.
+    /// Present in a process that writes.
     names: Option<Arc<Names>>,
 }
 
@@ -61,12 +61,12 @@ pub(super) fn meta(connection: &Connection, key: &str) -> Result<Option<i64>, Tr
 }
 
 impl SqliteReader {
-    /// Opens the data in a folder. Nothing is changed, and no lock is needed.
+    /// Opens the data in a folder. It changes nothing, and needs no lock.
     pub fn open(folder: &Path) -> Result<Self, Failure> {
         Self::on(Files::of(folder))
     }
 
-    /// Opens a file by another name than it has in a data directory.
+    /// Opens a file that has another name than in a data directory.
     pub(super) fn on(files: Files) -> Result<Self, Failure> {
         let connection = connect(&files)?;
         if schema::version(&connection, &files)? < schema::MIGRATIONS.len() {
@@ -82,7 +82,7 @@ impl SqliteReader {
         Ok(Self { connection, files, shards, beyond: Beyond::default(), names: None })
     }
 
-    /// Several questions about one moment.
+    /// Runs several queries on one snapshot.
     fn ask<T>(
         &mut self,
         question: impl FnOnce(&Connection, &mut Beyond) -> Result<T, Trouble>,
@@ -96,12 +96,12 @@ impl SqliteReader {
             .map_err(|trouble| self.files.failure("reading", trouble))
     }
 
-    /// For a process that writes.
+    /// Adds the reserved names of a process that writes.
     pub(super) fn with_names(self, names: Arc<Names>) -> Self {
         Self { names: Some(names), ..self }
     }
 
-    /// The execution that has a name, or for which it is reserved now.
+    /// The execution that has a name; a free name is reserved now.
     fn reserve_for(
         &mut self,
         name: (MachineId, &Arc<str>),
@@ -117,13 +117,13 @@ impl SqliteReader {
         self.ask(|connection, beyond| names.reserve(connection, beyond, name, wanted_by))
     }
 
-    /// Into how many Shards the installation is divided.
+    /// The number of Shards of the installation.
     pub fn shards(&self) -> u16 {
         self.shards
     }
 }
 
-/// A connection that only reads. Where the folder cannot be written and no log is left, the file is all there is.
+/// A connection that only reads. If the folder is not writable and has no log, the file has all data.
 pub(super) fn connect(files: &Files) -> Result<Connection, Failure> {
     let open = |name: &str| -> Result<Connection, rusqlite::Error> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
@@ -135,7 +135,7 @@ pub(super) fn connect(files: &Files) -> Result<Connection, Failure> {
         connection.set_prepared_statement_cache_capacity(super::STATEMENTS);
         connection.pragma_update(None, "temp_store", "memory")?;
         connection.pragma_update(None, "cache_size", -8_192)?;
-        // The first question tells whether the log can be used.
+        // The first query shows whether the log can be used.
         connection.pragma_query_value(None, "schema_version", |_| Ok(()))?;
         Ok(connection)
     };
@@ -158,7 +158,7 @@ pub(super) fn connect(files: &Files) -> Result<Connection, Failure> {
     })
 }
 
-/// A path as SQLite takes it, whatever characters it has.
+/// A path as an SQLite URI, with any characters.
 pub(super) fn uri(path: &Path) -> String {
     let mut uri = "file:".to_owned();
     for byte in path.as_os_str().as_encoded_bytes() {
@@ -192,8 +192,8 @@ fn due(
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Each status has its rows in an index by time; without a status the first of all of them are merged, so that no page costs
-/// more because more is stored.
+/// Each status has its rows in an index by time. Without a status the first rows of all of them are merged, so that a
+/// page does not cost more because more is stored.
 fn ledger(connection: &Connection, filter: &LedgerFilter, most: u32) -> Result<Vec<LedgerRow>, Trouble> {
     if filter.status.is_some() || filter.execution.is_some() || filter.wire_key.is_some() {
         return ledger_of(connection, filter, most);
@@ -267,7 +267,7 @@ fn stats(connection: &Connection, files: &Files) -> Result<Stats, Trouble> {
     for number in lives.query_map([], |row| row.get::<_, i64>(0))? {
         totals.push(commit::totals(connection, Incarnation(number? as u64))?);
     }
-    // Each half has an index that tells it all.
+    // Each half is answered by an index alone.
     let executions = "SELECT status, count(*) FROM (SELECT status FROM execution WHERE map_run IS NULL
         UNION ALL SELECT status FROM execution WHERE map_run IS NOT NULL) GROUP BY status";
     let ledger = "SELECT status, count(*) FROM ledger GROUP BY status";

@@ -1,5 +1,5 @@
-//! What ran on a Shard. One spoilt page costs what stood on it, not the rest: each row is read by itself, and what
-//! cannot be read is told.
+//! Recovery: the executions that ran on a Shard. A damaged page loses only the executions on it: each row is read by
+//! itself, and unreadable ones are reported.
 
 use super::aside;
 use super::commit;
@@ -19,7 +19,7 @@ pub(super) fn recover(connection: &Connection, lease: &Lease, shards: u16) -> Re
     finish(connection, journal, (commit::newest(connection, lease.incarnation)?.next(), totals))
 }
 
-/// All that the journals have of these executions.
+/// The Turns of these executions in all journals.
 pub(super) fn gather(connection: &Connection, held: &Held) -> Result<Journal, Trouble> {
     let mut journal = Journal::of(held.clone());
     for shard in held.shards() {
@@ -48,7 +48,7 @@ pub(super) fn gather(connection: &Connection, held: &Held) -> Result<Journal, Tr
     Ok(journal)
 }
 
-/// With the rows of those executions.
+/// Adds the rows of those executions.
 pub(super) fn finish(
     connection: &Connection,
     journal: Journal,
@@ -61,7 +61,8 @@ pub(super) fn finish(
     })
 }
 
-/// The journal rows in order. Where their list is spoilt, every number of each incarnation up to its last is tried.
+/// The ids of the journal rows in order. If their list is damaged, every number of each incarnation up to its last is
+/// tried.
 fn journal_ids(connection: &Connection, journal: &mut Journal) -> Result<Vec<i64>, Trouble> {
     let listed = connection
         .prepare_cached("SELECT id FROM journal ORDER BY id")?
@@ -82,7 +83,7 @@ fn journal_ids(connection: &Connection, journal: &mut Journal) -> Result<Vec<i64
     };
     let mut ids = Vec::new();
     let mut before = i64::MAX;
-    // From the newest to the oldest, as far as can be seen.
+    // From the newest to the oldest, as far as readable.
     while let Some(newest) = spared(end("DESC", (0, before)), journal, "the journal")?.flatten() {
         let incarnation = position_of(newest).incarnation;
         let (first, _) = journal_range(incarnation);
@@ -94,7 +95,7 @@ fn journal_ids(connection: &Connection, journal: &mut Journal) -> Result<Vec<i64
     Ok(ids)
 }
 
-/// What was read, or nothing where the file is damaged; any other trouble stays trouble.
+/// The result of a read, or nothing if the file is damaged; any other error is returned.
 fn spared<T>(result: Result<T, Trouble>, journal: &mut Journal, what: &str) -> Result<Option<T>, Trouble> {
     match result {
         Ok(read) => Ok(Some(read)),
@@ -106,7 +107,7 @@ fn spared<T>(result: Result<T, Trouble>, journal: &mut Journal, what: &str) -> R
     }
 }
 
-/// From the index alone, so that a spoilt page of the table hides only the rows on it.
+/// From the index alone, so that a damaged page of the table hides only the rows on it.
 fn awake(connection: &Connection, shard: Shard) -> Result<Vec<i64>, Trouble> {
     let mut statement =
         connection.prepare_cached("SELECT row FROM execution WHERE shard = ?1 AND awake ORDER BY row")?;
@@ -126,7 +127,7 @@ fn standing(connection: &Connection, execution: ExecutionId) -> Result<Standing,
         .map_err(Trouble::from);
     match covered {
         Ok(covered) => Ok(Standing { covered: covered.unwrap_or(0) as u64, awake: false }),
-        // It is told when its row is loaded.
+        // Reported when its row is loaded.
         Err(trouble) if trouble.is_damage() => Ok(Standing { covered: 0, awake: true }),
         Err(trouble) => Err(trouble),
     }

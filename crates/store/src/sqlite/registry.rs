@@ -1,4 +1,4 @@
-//! What is kept by name and is no machine.
+//! The registry: named things that are not machines.
 
 use super::Refused;
 use super::fault::Trouble;
@@ -29,7 +29,7 @@ fn read(kind: Registry, row: &rusqlite::Row<'_>) -> Result<Registered, rusqlite:
     Ok(Registered { kind, name, created_at, body })
 }
 
-/// By name; nothing has an empty one.
+/// Sorted by name; no entry has an empty name.
 pub(super) fn registered(
     connection: &Connection,
     kind: Registry,

@@ -1,9 +1,9 @@
-//! Bringing a backup back, without pretending that nothing happened since.
+//! Restoring a backup, without assuming that nothing happened since.
 //!
-//! What was under way when the backup was made may have been done meanwhile, and nobody here knows. So each such
-//! attempt is marked as uncertain and told, and the data remembers when it was restored: whoever resumes an
-//! execution holds what was sent before that moment. The numbers of incarnations jump, so that a node that still works with what was
-//! there before can write nothing.
+//! Calls that were under way when the backup was made may have been performed since, and nothing here shows it. So each
+//! such attempt is marked as uncertain and reported, and the data records the moment of the restore: a process that
+//! resumes an execution holds the calls that were sent before that moment. The numbers of incarnations jump, so that a
+//! node that still works with the old data cannot write to the new.
 
 use super::fault::{Files, Trouble, io};
 use super::lock::Lock;
@@ -23,23 +23,23 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// Further than any node can have come since the backup.
+/// More than any node can have advanced since the backup.
 const INCARNATION_JUMP: i64 = 1 << 16;
-/// How much of a history is read at once.
+/// How much of a history to read at once.
 const SLICE_BYTES: usize = 1 << 20;
 
-/// What a restored installation begins with.
+/// The result of a restore.
 #[derive(Debug)]
 pub struct Restored {
-    /// Attempts that were under way when the backup was made. Nobody knows whether they were done since.
+    /// Attempts that were under way when the backup was made. It is unknown whether they were performed since.
     pub uncertain: Vec<LedgerRow>,
-    /// How many executions have a row.
+    /// The number of executions with a row.
     pub executions: u64,
     /// Executions that could not be read, and why.
     pub damaged: Vec<(Option<ExecutionId>, String)>,
 }
 
-/// Makes the data directory of a backup. The folder must not hold data.
+/// Makes a data directory from a backup. The folder must not hold data.
 pub fn restore(backup: &Path, folder: &Path, at: Timestamp) -> Result<Restored, Failure> {
     let files = Files::of(folder);
     mode::make_folder(folder)?;
@@ -64,7 +64,7 @@ pub fn restore(backup: &Path, folder: &Path, at: Timestamp) -> Result<Restored, 
         });
     }
     let part = Files { folder: folder.to_owned(), db: folder.join("perdura.db.part") };
-    // A log that an earlier try left behind must not be taken for that of the new copy.
+    // The log of an earlier failed try must not be taken for that of the new copy.
     for stale in
         ["perdura.db.part", "perdura.db.part-wal", "perdura.db.part-shm"].map(|name| folder.join(name))
     {
@@ -84,7 +84,7 @@ pub fn restore(backup: &Path, folder: &Path, at: Timestamp) -> Result<Restored, 
     Ok(restored)
 }
 
-/// Under another name, so that what was not finished is never taken for data.
+/// Prepares the data under another name, so that an unfinished copy is never taken for data.
 fn prepare(part: &Files, at: Timestamp) -> Result<Restored, Failure> {
     let fail = |trouble: Trouble| part.failure("restoring", trouble);
     let connection = connect(part, &SqliteOptions::default())?;
@@ -97,14 +97,14 @@ fn prepare(part: &Files, at: Timestamp) -> Result<Restored, Failure> {
     run("BEGIN IMMEDIATE")?;
     let restored = mark(&connection, &under_way, at).map_err(fail)?;
     run("COMMIT")?;
-    // Into one file, which then goes by its real name.
+    // Merge everything into one file, which then gets its real name.
     run("PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode = DELETE")?;
     Ok(Restored { damaged, ..restored })
 }
 
 type Damaged = Vec<(Option<ExecutionId>, String)>;
 
-/// Attempts that only the Turns of those who ran tell of.
+/// Attempts that only the Turns of running executions have.
 fn under_way(connection: &Connection, part: &Files) -> Result<(Vec<LedgerRow>, Damaged), Failure> {
     let mut reader = SqliteReader::on(part.clone())?;
     let (mut found, mut damaged) = (Vec::new(), Vec::new());
@@ -121,7 +121,7 @@ fn under_way(connection: &Connection, part: &Files) -> Result<(Vec<LedgerRow>, D
     Ok((found, damaged))
 }
 
-/// What is known under each key of an execution, and since when.
+/// The status of each key of an execution, and since when.
 pub(super) type Marks = BTreeMap<EffectKey, (LedgerStatus, Timestamp)>;
 
 fn marks(reader: &mut SqliteReader, execution: ExecutionId) -> Result<Result<Marks, Damage>, Failure> {
@@ -142,7 +142,7 @@ fn marks(reader: &mut SqliteReader, execution: ExecutionId) -> Result<Result<Mar
     }
 }
 
-/// Takes over what a Turn says of keys.
+/// Applies the marks of a Turn.
 pub(super) fn mark_turn(marks: &mut Marks, body: &TurnBody) {
     let at = body.turn.events().last().map_or(Timestamp(0), |event| event.at);
     for note in body.turn.notes() {

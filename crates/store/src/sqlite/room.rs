@@ -1,19 +1,18 @@
-//! Giving free room back to the disk.
+//! Giving free space back to the disk.
 //!
-//! What is swept leaves free pages inside the file, and what comes next uses them. After a peak there may be far more of
-//! them than will be used, so a file made by this version can give them back a slice at a time: pages from its end are
-//! moved into free places, and the file is cut off when the log is copied into it. A file of an earlier version has to
-//! be written anew once.
+//! A sweep leaves free pages inside the file, and new data reuses them. After a peak there may be far more of them than
+//! needed. A file made by this version can give them back a slice at a time: pages from its end move into free places,
+//! and the file is truncated when the log is copied into it. A file of an earlier version must be rewritten once.
 
 use super::fault::Trouble;
 use crate::store::Room;
 use rusqlite::Connection;
 
-/// As much stays free in any case, in pages: 4 MiB.
+/// So many pages always stay free: 4 MiB.
 const RESERVE: i64 = 1_024;
 /// And this part of the file.
 const RESERVE_PART: i64 = 10;
-/// `PRAGMA auto_vacuum` of a file that gives pages back when it is asked to.
+/// The value of `PRAGMA auto_vacuum` for a file that gives pages back on request.
 pub(super) const INCREMENTAL: i64 = 2;
 
 fn number(connection: &Connection, pragma: &str) -> Result<i64, Trouble> {

@@ -1,4 +1,4 @@
-//! Between rows of tables and our own words.
+//! Conversions between rows of tables and the store's types.
 
 use super::fault::Trouble;
 use super::labels;
@@ -12,8 +12,8 @@ use rusqlite::{Connection, OptionalExtension};
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// So many bits of a journal row's id are its number in its incarnation; the others are the incarnation. There are enough
-/// of both: a commit each tenth of a millisecond for 300 days, and a restart each second for a year.
+/// The low bits of a journal row's id are its number in its incarnation; the others are the incarnation. There are
+/// enough of both: a commit each tenth of a millisecond for 300 days, and a restart each second for a year.
 pub(super) const NUMBER_BITS: u32 = 38;
 
 pub(super) fn journal_id(position: Position) -> i64 {
@@ -71,12 +71,12 @@ pub(super) fn summary(row: &rusqlite::Row<'_>) -> Result<Summary, Trouble> {
         labels: labels::read(row.get(12)?)?,
         root_key: row.get(13)?,
         error: row.get(14)?,
-        // At the end of one list of columns, and in the middle of none.
+        // By name, because this column is at the end of one list of columns and in the middle of another.
         erased_at: row.get::<_, Option<i64>>("erased_at")?.map(Timestamp),
     })
 }
 
-/// What a row is made of, in the order of [`full_row`].
+/// The columns of a row, in the order of [`full_row`].
 pub(super) const ROW: &str =
     "id, machine, revision, name, status, started_at, ended_at, redrives, redriven_at, version, alias, child,
     labels, root_key, error, awake, wake_at, wake_wall_at, turns, events, tail_from, state_turn, tail, state, waits, map_run, items,
@@ -138,7 +138,7 @@ pub(super) fn row_of(connection: &Connection, execution: ExecutionId) -> Result<
     rows.next()?.map(full_row).transpose()
 }
 
-/// The first Turn of an execution that no segment holds.
+/// The first Turn of an execution that no segment has.
 pub(super) fn unsegmented_from(connection: &Connection, execution: ExecutionId) -> Result<u64, Trouble> {
     let mut statement = connection.prepare_cached(
         "SELECT first + turns FROM history WHERE execution = ?1 ORDER BY first DESC LIMIT 1",

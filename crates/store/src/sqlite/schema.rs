@@ -1,16 +1,16 @@
-//! The tables, and how a file of an earlier version becomes one of this version.
+//! The tables, and the migration of older files.
 //!
-//! Migrations only move forward. Each is a piece of SQL that is applied once, in order; `user_version` counts
-//! them. What is written here is described in docs/storage.md, for whoever opens the file with `sqlite3`.
+//! Migrations only move forward. Each is a piece of SQL that is applied once, in order; `user_version` counts them.
+//! docs/storage.md describes the tables for users of `sqlite3`.
 
 use super::fault::{Files, Trouble};
 use crate::store::{Failure, FailureKind};
 use rusqlite::Connection;
 
-/// Says that a file is ours: "perd".
+/// Marks a file as ours: "perd".
 pub(super) const APPLICATION_ID: i32 = 0x7065_7264;
 
-/// All of them; a change of the tables adds one at the end.
+/// All migrations; a change of the tables adds one at the end.
 pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("0001_tables.sql"),
     include_str!("0002_reach.sql"),
@@ -26,7 +26,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("0012_held.sql"),
 ];
 
-/// Makes the tables, or brings them up to date.
+/// Creates the tables, or migrates them.
 pub(super) fn migrate(connection: &Connection, files: &Files, shards: u16) -> Result<(), Failure> {
     let fail = |error: Trouble| files.failure("preparing", error);
     connection.execute_batch("BEGIN IMMEDIATE").map_err(|error| fail(error.into()))?;
@@ -59,7 +59,7 @@ fn apply(connection: &Connection, files: &Files, shards: u16) -> Result<(), Fail
     Ok(())
 }
 
-/// How many migrations the file has seen. A file that is not ours, or that is newer than us, is refused.
+/// How many migrations the file has seen. A foreign file, or one from a newer version, is refused.
 pub(super) fn version(connection: &Connection, files: &Files) -> Result<usize, Failure> {
     let number = |pragma: &str| -> Result<i64, Failure> {
         connection

@@ -1,11 +1,11 @@
-//! Taking away what is too old or too much, a bounded slice at a time.
+//! Deleting old or excess executions, a bounded slice at a time.
 //!
-//! What may go is looked for beside the writer, by a reader that also knows who stands in the journal: recovery would
-//! take the Turns there for an execution that runs. The writer takes a slice of them in one short transaction, and
-//! looks at each row again, because it may have been redriven meanwhile.
+//! A reader searches for them beside the writer. It also knows which executions are in the journal: recovery would take
+//! the Turns there for a running execution. The writer deletes a slice of them in one short transaction, and checks
+//! each row again, because it may have been redriven meanwhile.
 //!
-//! Children of a Map Run stay as long as their parent, because a redrive asks for them. When the parent has gone, they
-//! are the first to go, slice by slice, and their run's row after the last of them.
+//! Children of a Map Run stay as long as their parent, because a redrive needs them. When the parent is gone, they are
+//! the first to go, slice by slice, and their run's row after the last of them.
 
 use super::aside;
 use super::fault::Trouble;
@@ -17,10 +17,10 @@ use crate::store::{Retention, SweepPlace, Sweepable, Swept};
 use perdura_engine::{ExecutionId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
-/// So many rows are looked at for each that may go: those that the journal still has are passed over.
+/// The most rows to look at for each one found: executions that are still in the journal are skipped.
 const LOOKS_PER_ONE: u32 = 8;
 
-/// A slice of what may go.
+/// A slice of the executions that may be deleted.
 pub(super) fn sweepable(
     connection: &Connection,
     beyond: &mut Beyond,
@@ -33,7 +33,7 @@ pub(super) fn sweepable(
         let going = orphans(connection, beyond, most)?;
         if !going.is_empty() {
             let ledger = ledger_of(connection, &going, retention)?;
-            // While children go, nobody knows yet how much room there will be.
+            // While children are being deleted, the free space is not known yet.
             return Ok(Sweepable { going, ledger, ..Sweepable::default() });
         }
     }
@@ -108,7 +108,7 @@ fn orphans(
     Ok(going)
 }
 
-/// Takes them away, in one transaction; which of them went.
+/// Deletes them in one transaction; returns which were deleted.
 pub(super) fn sweep(
     connection: &Connection,
     going: &[(ExecutionId, Timestamp)],
@@ -139,7 +139,7 @@ pub(super) fn sweep(
     Ok((swept, gone))
 }
 
-/// The row of an execution that is still as it was seen, and that the journal has nothing of.
+/// The row of an execution that is unchanged since it was seen, and that the journal has nothing of.
 fn may_go(
     connection: &Connection,
     execution: ExecutionId,
@@ -154,7 +154,7 @@ fn may_go(
         .query_row(params![id_of(execution), ended_at.0], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     let Some((row, covered_at)) = seen else { return Ok(None) };
-    // What it covers stands in the journal of the incarnation that wrote it, or of one that has ended.
+    // The Turns that it covers are in the journal of the incarnation that wrote it, or of one that has ended.
     let stands = connection
         .prepare_cached(
             "SELECT 1 FROM journal WHERE id <= ?1
@@ -164,7 +164,7 @@ fn may_go(
     Ok(Some(row).filter(|_| !stands))
 }
 
-/// The oldest journal row: what an earlier one held is gone.
+/// The oldest journal row: earlier ones are gone.
 fn oldest_of(connection: &Connection) -> Result<Position, Trouble> {
     let id: Option<i64> = connection
         .prepare_cached("SELECT id FROM journal ORDER BY id LIMIT 1")?
@@ -173,7 +173,7 @@ fn oldest_of(connection: &Connection) -> Result<Position, Trouble> {
     Ok(id.map_or(Position::default(), position_of))
 }
 
-/// How much of the file is in use.
+/// The used bytes of the file.
 fn used_bytes(connection: &Connection) -> Result<u64, Trouble> {
     let number = |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
     Ok(((number("page_count")? - number("freelist_count")?) * number("page_size")?) as u64)
@@ -187,11 +187,11 @@ fn bytes_of(connection: &Connection, row: i64) -> Result<u64, Trouble> {
              FROM execution e WHERE row = ?1",
         )?
         .query_row([row], |row| row.get(0))?;
-    // The rest of the row, and its place in the indices.
+    // An estimate for the rest of the row, and its place in the indices.
     Ok(bytes as u64 + 256)
 }
 
-/// How many rows of the ledger go with these; those that would go by their own age are counted elsewhere.
+/// How many rows of the ledger go with these; rows that would go by their own age are counted elsewhere.
 fn ledger_of(
     connection: &Connection,
     going: &[(ExecutionId, Timestamp)],
@@ -216,7 +216,7 @@ pub(super) fn old_ledger(connection: &Connection, before: Timestamp) -> Result<u
     Ok(count as u64)
 }
 
-/// Takes one; how many rows of the ledger go with it.
+/// Deletes one; returns how many rows of the ledger went with it.
 fn take(connection: &Connection, row: i64, execution: ExecutionId) -> Result<u64, Trouble> {
     connection.prepare_cached("DELETE FROM history WHERE execution = ?1")?.execute([id_of(execution)])?;
     let ledger = connection

@@ -1,7 +1,7 @@
-//! Lists of executions: which are shown, in which order, and where the next page begins.
+//! Lists of executions: filters, orders, and pages.
 //!
-//! A list is rows, and beside them executions that run and have no row yet. Whoever knows of those, a node or the journal,
-//! asks [`Filter::shows`] as the stores do, so a filter means the same everywhere.
+//! A list has rows, and beside them running executions without a row. The code that knows those, a node or the journal,
+//! calls [`Filter::shows`] as the stores do, so a filter means the same everywhere.
 
 use super::reader::Reader;
 use super::{Failure, StoredTurn};
@@ -14,10 +14,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// Longer names of errors are cut off in rows.
+/// Longer error names are truncated in rows.
 const ERROR_BYTES_MAX: usize = 256;
 
-/// Which executions a list shows. Children of Map Runs are in no list but that of their run.
+/// A filter for a list of executions. Only the list of a Map Run shows its children.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Of this machine only.
@@ -28,47 +28,47 @@ pub struct Filter {
     pub version: Option<u32>,
     /// Started by this alias only.
     pub alias: Option<Arc<str>>,
-    /// Only those that were redriven, or only those that were not.
+    /// Only redriven executions, or only others.
     pub redriven: Option<bool>,
     /// With this label only: key and value.
     pub label: Option<(Arc<str>, Arc<str>)>,
     /// Only executions whose given name begins with this.
     pub name_prefix: Option<Arc<str>>,
-    /// That ended with an error of this name only.
+    /// Only executions that ended with an error of this name.
     pub error: Option<Arc<str>>,
-    /// That began with this request, at first or second hand.
+    /// Only executions that began with this request, directly or through a parent.
     pub root_key: Option<Arc<str>>,
-    /// Not before this, by the time that the list is in the order of.
+    /// Not before this, by the time that the list is sorted by.
     pub since: Option<Timestamp>,
     /// Before this, by the same time.
     pub until: Option<Timestamp>,
     pub order: Order,
-    /// The children of this Map Run, the last one first; of the rest, only status and redrives are looked at then. A
-    /// further page begins after one of them.
+    /// The children of this Map Run, the last one first; of the other fields, only status and redrives apply then. The
+    /// next page begins after one of them.
     pub map_run: Option<Uuid>,
     /// Children of that Map Run before this one only.
     pub before_child: Option<u32>,
 }
 
-/// The order of a list. The newest is first; those of one millisecond are in the order of their ids.
+/// The order of a list. The newest is first; executions of one millisecond are sorted by their ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Order {
     #[default]
     Start,
-    /// Only those that have ended.
+    /// By the end; only ended executions.
     End,
 }
 
-/// Where a list goes on: after the execution with this time and this id.
+/// Where the next page of a list begins: after the execution with this time and this id.
 pub type After = Option<(Timestamp, ExecutionId)>;
 
 /// A page of a list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Listing {
     pub rows: Vec<Summary>,
-    /// Where the next page begins; `None`: there is nothing more. A page may have few rows or none, and a next one: where a
-    /// filter shows few of the many that were looked at.
+    /// Where the next page begins; `None`: there is no more. A page may have few rows or none and still a next page, if
+    /// the filter matches few of the rows that were looked at.
     pub next: After,
 }
 
@@ -78,35 +78,29 @@ pub struct Summary {
     pub execution: ExecutionId,
     pub machine: MachineId,
     pub revision: RevisionId,
-    /// Its name; `None`: its id is its name.
+    /// `None`: its id is its name.
     pub name: Option<Arc<str>>,
-    /// Whether it runs, and how it ended.
     pub status: Status,
-    /// When it began.
     pub started_at: Timestamp,
-    /// When it ended.
     pub ended_at: Option<Timestamp>,
-    /// How often it was redriven.
     pub redrives: u32,
-    /// When it was last redriven.
     pub redriven_at: Option<Timestamp>,
     /// The version that it was started under.
     pub version: Option<u32>,
     /// The alias that it was started by.
     pub alias: Option<Arc<str>>,
     pub labels: Labels,
-    /// The key of the request that it began with, or that the execution began with that started it.
+    /// The key of the client's request that started it, or that started the execution that started it.
     pub root_key: Option<Arc<str>>,
     /// The name of the error that it ended with.
     pub error: Option<Arc<str>>,
-    /// Which child of its Map Run it is, if it is one.
+    /// Its number in its Map Run, if it is a child.
     pub child: Option<u32>,
-    /// When its data was erased.
     pub erased_at: Option<Timestamp>,
 }
 
 impl Filter {
-    /// Whether a list that asks for this shows it. Of which Map Run a child is, is for others to look at.
+    /// Whether a list with this filter shows it. The caller checks the Map Run of a child.
     pub fn shows(&self, summary: &Summary) -> bool {
         let is_meant = match self.map_run {
             Some(_) => {
@@ -139,7 +133,7 @@ impl Filter {
             && is_same(self.root_key.as_ref(), summary.root_key.as_ref())
     }
 
-    /// Where an execution stands in this list; `None`: nowhere.
+    /// The position of an execution in this list; `None`: the list does not show it.
     pub fn place(&self, summary: &Summary) -> After {
         let at = match self.order {
             Order::Start => Some(summary.started_at),
@@ -148,7 +142,7 @@ impl Filter {
         Some((at?, summary.execution))
     }
 
-    /// A page of all these. `next` says where whoever found them stopped looking.
+    /// A page of all these. `next` is where the search for them stopped.
     pub(crate) fn page(&self, mut rows: Vec<Summary>, most: u32, next: After) -> Listing {
         match self.map_run {
             Some(_) => rows.sort_unstable_by_key(|summary| Reverse(summary.child)),
@@ -160,7 +154,7 @@ impl Filter {
         Listing { next: last.map_or(next, |last| self.place(last)), rows }
     }
 
-    /// A page of rows, with what is known besides them: what memory or the journal says of an execution counts.
+    /// A page of rows, completed by executions from memory or the journal, which override the rows.
     pub fn complete(&self, listing: Listing, known: Vec<Summary>, after: After, most: u32) -> Listing {
         let Listing { mut rows, next } = listing;
         let also: BTreeSet<ExecutionId> = known.iter().map(|summary| summary.execution).collect();
@@ -176,22 +170,22 @@ impl Filter {
     }
 }
 
-/// The name of an error, as rows have it.
+/// The name of an error, as it is stored in rows.
 pub fn error_in_rows(error: &str) -> &str {
     &error[..error.floor_char_boundary(ERROR_BYTES_MAX)]
 }
 
-/// An execution that has no row yet.
+/// An execution without a row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unlisted {
-    /// As a list would show it.
+    /// Its entry in a list.
     pub summary: Summary,
-    /// The Map Run whose child it is, if it is one.
+    /// Its Map Run, if it is a child.
     pub map_run: Option<Uuid>,
 }
 
 impl Unlisted {
-    /// What a first Turn says of an execution that has no row; `None`: it is no first Turn, or cannot be read.
+    /// The entry from a first Turn of an execution without a row; `None`: it is not a first Turn, or cannot be read.
     pub(crate) fn of(execution: ExecutionId, turn: &StoredTurn) -> Option<Self> {
         let TurnBody { begun, turn } = TurnBody::read(&turn.body).ok()?;
         let begun = begun?;
@@ -217,7 +211,7 @@ impl Unlisted {
     }
 }
 
-/// A page of executions, with those that only the journal knows of.
+/// A page of executions, including those that only the journal has.
 pub fn complete_list(
     reader: &mut dyn Reader,
     filter: &Filter,
@@ -231,7 +225,7 @@ pub fn complete_list(
     Ok(filter.complete(rows, unlisted, after, most))
 }
 
-/// The execution that has this name, also where only the journal knows of it.
+/// The execution with this name, even if only the journal has it.
 pub fn complete_name(
     reader: &mut dyn Reader,
     machine: MachineId,

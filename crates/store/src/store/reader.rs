@@ -1,4 +1,4 @@
-//! What can be asked of a store, and what it answers.
+//! The reader of a store: queries and their results.
 
 use super::list::{After, Filter, Listing, Unlisted};
 use super::{Failure, Left, Recovered, Retention, StoredTurn, SweepPlace, Sweepable};
@@ -11,34 +11,34 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// How a child of a Map Run stands.
+/// The status of a child of a Map Run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChildStatus {
-    /// Which child.
+    /// Its number.
     pub index: u32,
-    /// As its row says.
+    /// The status in its row.
     pub status: Status,
-    /// How many items it is for.
+    /// The number of its items.
     pub items: u32,
 }
 
-/// Which of the two clocks a timer follows.
+/// The clock of a timer: steady or wall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Clock {
-    /// The one that never steps.
+    /// The clock that never steps.
     Steady,
-    /// The one on the wall.
+    /// The wall clock.
     Wall,
 }
 
-/// A sleeper that is to be woken.
+/// A sleeper to wake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Due {
     pub at: Timestamp,
     pub execution: ExecutionId,
 }
 
-/// Which rows of the ledger are asked for.
+/// A filter for rows of the ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LedgerFilter {
     /// With this status only.
@@ -49,14 +49,14 @@ pub struct LedgerFilter {
     pub wire_key: Option<Uuid>,
     /// Sent before this.
     pub started_before: Option<Timestamp>,
-    /// Behind the row with this time and key.
+    /// After the row with this time and key.
     pub after: Option<(Timestamp, Arc<str>)>,
 }
 
-/// How much there is.
+/// Statistics of the stored data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Totals over all Shards, as the last journal rows say.
+    /// Totals over all Shards, from the last journal rows.
     pub totals: Totals,
     /// Executions by status, of those that have a row.
     pub executions: Vec<(Status, u64)>,
@@ -68,56 +68,55 @@ pub struct Stats {
     pub tables: Vec<(String, u64, u64)>,
     /// The data's size on disk.
     pub bytes: u64,
-    /// How much of that is free.
+    /// The free space in it.
     pub room: Room,
 }
 
-/// Room inside the data that nothing is stored in.
+/// Unused space inside the data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Room {
-    /// How much.
     pub free_bytes: u64,
     /// It can be given back to the disk while work goes on.
     pub gives_back: bool,
-    /// There is more to give back: ask again.
+    /// There is more to give back: call again.
     pub more: bool,
 }
 
-/// The read side. It never waits for a writer, and no writer waits for it.
+/// Reads. A reader never waits for a writer, and no writer waits for a reader.
 pub trait Reader: Send {
     /// A definition.
     fn revision(&mut self, revision: RevisionId) -> Result<Option<MachineRecord>, Failure>;
 
-    /// The definition of a machine that counts.
+    /// The machine's definition that counts.
     fn machine(&mut self, name: &str) -> Result<Option<MachineRecord>, Failure>;
 
-    /// The definition of every machine that counts, by name.
+    /// The definition that counts, of every machine, sorted by name.
     fn machines(&mut self) -> Result<Vec<MachineRecord>, Failure>;
 
-    /// Which machine has, or had, this name.
+    /// The id of the machine that has, or had, this name.
     fn machine_id(&mut self, name: &str) -> Result<Option<MachineId>, Failure>;
 
-    /// The name of a machine, also of one that is gone.
+    /// The name of a machine, also of a deleted one.
     fn machine_name(&mut self, machine: MachineId) -> Result<Option<Arc<str>>, Failure>;
 
-    /// A machine as it stands.
+    /// The current state of a machine.
     fn head(&mut self, name: &str) -> Result<Option<Head>, Failure>;
 
-    /// Machines as they stand, by name, after this one.
+    /// The current states of machines, sorted by name, after this one.
     fn heads(&mut self, after: Option<&str>, most: u32) -> Result<Vec<Head>, Failure>;
 
-    /// How many machines there are.
     fn machine_count(&mut self) -> Result<usize, Failure>;
 
     /// The execution with this name, if it has a row.
     fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Failure>;
 
-    /// Reserves a name for an execution that is to begin: whose it is from now on, which is another's if that came first.
-    /// A reservation counts for everybody at once, and goes with its execution. Where the execution never begins, whoever
-    /// wants the name next gets the same id, and may begin it. Only this is written here, and it waits for no commit.
+    /// Reserves a name for an execution that is about to begin. Returns the execution that has the name now, which is
+    /// another one if that was first. All processes see a reservation at once, and it is deleted with its execution. If
+    /// the execution never begins, the next request for the name gets the same id, and may begin it. This is the only
+    /// write of a reader, and it waits for no commit.
     ///
-    /// Where one process holds the data it may be forgotten when that ends before the execution has begun. Whoever holds
-    /// all Shards looks at the names of what it recovered first.
+    /// Where one process holds the data, a reservation may be forgotten if that process ends before the execution has
+    /// begun. A node that holds all Shards first checks the names of the executions that it recovered.
     fn reserve(
         &mut self,
         machine: MachineId,
@@ -128,13 +127,14 @@ pub trait Reader: Send {
     /// The execution that a name is reserved for, whether or not it has begun.
     fn reserved(&mut self, machine: MachineId, name: &Arc<str>) -> Result<Option<ExecutionId>, Failure>;
 
-    /// Who holds which Shard; a Shard that is missing has no holder. A holder whose lease ran out is told until another takes over.
+    /// The holder of each Shard; a Shard that is missing has no holder. An expired holder is listed until another takes
+    /// over.
     fn holders(&mut self) -> Result<BTreeMap<Shard, Arc<str>>, Failure>;
 
-    /// One execution with its newest committed Turns: its row and what the journal has beyond it.
+    /// One execution with its newest committed Turns: its row and the journal's Turns beyond it.
     fn execution(&mut self, execution: ExecutionId) -> Result<Option<Recovered>, Failure>;
 
-    /// The row alone, of one that sleeps or has ended: the way to wake it up.
+    /// Only the row, of a sleeping or ended execution: used to wake it up.
     fn row(&mut self, execution: ExecutionId) -> Result<Option<(Row, u64)>, Failure>;
 
     /// Sleepers of a Shard whose time on this clock is after `after` and at most `until`, the earliest first.
@@ -147,7 +147,7 @@ pub trait Reader: Send {
         most: u32,
     ) -> Result<Vec<Due>, Failure>;
 
-    /// Sleepers of a Shard that a new process has to resume, in the order of their ids, after one of them.
+    /// Sleepers of a Shard that a new process must resume, sorted by id, after one of them.
     fn waiting(
         &mut self,
         shard: Shard,
@@ -174,23 +174,22 @@ pub trait Reader: Send {
         most: u32,
     ) -> Result<Vec<Registered>, Failure>;
 
-    /// What is registered of a kind under this name.
+    /// The registered entry of a kind with this name.
     fn registered_one(&mut self, kind: Registry, name: &str) -> Result<Option<Registered>, Failure>;
 
-    /// Executions that only the journal knows of, in no order: they run, and no list shows them yet. All of the journal
-    /// is read for it, so it is for whoever has nobody to ask what is in memory. Children of Map Runs are told too.
+    /// Running executions that only the journal has, in no order; no list shows them yet. This reads all of the
+    /// journal, so use it only where no node can be asked for its memory. Includes children of Map Runs.
     fn unlisted(&mut self) -> Result<Vec<Unlisted>, Failure>;
 
     /// A page of the executions that have a row.
     fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Listing, Failure>;
 
-    /// How the children of a Map Run stand, in their order, from this one on.
+    /// The statuses of the children of a Map Run, in their order, from this one on.
     fn child_statuses(&mut self, run: Uuid, from: u32, most: u32) -> Result<Vec<ChildStatus>, Failure>;
 
     /// The children of a Map Run that have a row, in their order, from this one on.
     fn children(&mut self, run: Uuid, from: u32, most: u32) -> Result<Vec<Row>, Failure>;
 
-    /// One Map Run.
     fn map_run(&mut self, run: Uuid) -> Result<Option<MapRunRow>, Failure>;
 
     /// Map Runs that have not ended, by their rows, in the order of their ids after this one.
@@ -216,15 +215,15 @@ pub trait Reader: Send {
         bytes_max: usize,
     ) -> Result<Vec<StoredTurn>, Failure>;
 
-    /// What is left of an execution, whether or not it fits together.
+    /// The remains of an execution, even if they do not fit together.
     fn left(&mut self, execution: ExecutionId) -> Result<Left, Failure>;
 
     /// Rows of the ledger, the oldest first.
     fn ledger(&mut self, filter: &LedgerFilter, most: u32) -> Result<Vec<LedgerRow>, Failure>;
 
-    /// A slice of the executions that may go by these bounds, those that ended first before the others; without a place
-    /// to go on from, children whose parents are gone come first. What stands in the journal stays, whatever its row
-    /// says: recovery would take it for one that runs.
+    /// A slice of the executions that these bounds allow to delete, those that ended first before the others. Without a
+    /// starting position, children whose parents are gone come first. Executions in the journal stay, whatever their
+    /// row says: recovery would take them for running ones.
     fn sweepable(
         &mut self,
         retention: &Retention,
@@ -238,18 +237,17 @@ pub trait Reader: Send {
     /// A page of the audit, from its old end or its new end.
     fn audit(&mut self, page: &AuditPage) -> Result<Vec<AuditRow>, Failure>;
 
-    /// Follows every chain of the audit from its first row to its last, at one moment, and looks whether these hashes are
-    /// in them. `told` hears how many rows were followed, now and then.
+    /// Follows every chain of the audit from its first row to its last, on one snapshot, and checks whether these
+    /// hashes are in them. `told` gets the number of followed rows, now and then.
     fn verify_audit(
         &mut self,
         noted: &[(Chain, Hash)],
         told: &mut dyn FnMut(u64),
     ) -> Result<Result<Vec<Verified>, Broken>, Failure>;
 
-    /// How much there is.
     fn stats(&mut self) -> Result<Stats, Failure>;
 
-    /// 32 random bytes that only this installation and its backups know: what it hands out and wants back unchanged
-    /// is signed with them.
+    /// 32 random bytes that only this installation and its backups have. They sign tokens that clients must return
+    /// unchanged.
     fn secret(&mut self) -> Result<[u8; 32], Failure>;
 }

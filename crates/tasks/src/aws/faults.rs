@@ -1,8 +1,7 @@
-//! The errors that each service's model names, by the codes that go over the wire. Data.
+//! The error codes in each service's model. Data.
 //!
-//! Step Functions reports such an error under its own name, and every other one under the name that stands for the
-//! whole service: a table that is not there is `DynamoDb.ResourceNotFoundException`, and a parameter that DynamoDB does
-//! not like is `DynamoDb.DynamoDbException`.
+//! Step Functions reports such an error under its own name, and every other one under the name of the whole service: a
+//! missing table is `DynamoDb.ResourceNotFoundException`, and an invalid parameter is `DynamoDb.DynamoDbException`.
 
 /// Whether a model has a code.
 pub(super) fn has(codes: &str, code: &str) -> bool {

@@ -10,10 +10,10 @@ use perdura_engine::asl::json::{Map, Value, parse, without_mark};
 
 const TARGET: HeaderName = HeaderName::from_static("x-amz-target");
 const ERROR_TYPE: HeaderName = HeaderName::from_static("x-amzn-errortype");
-/// What an error was called before the service spoke JSON: `CODE;Sender`.
+/// The error's name before the service had a JSON protocol: `CODE;Sender`.
 const QUERY_ERROR: HeaderName = HeaderName::from_static("x-amzn-query-error");
 
-/// The request; arguments are spelled as on the wire.
+/// Builds the request; arguments are spelled as on the wire.
 pub(super) fn request(operation: &Operation<'_>, version: &str, target: &str, arguments: Map) -> Request {
     let header =
         |text: String| HeaderValue::try_from(text).expect("a service's table and an action are plain text");
@@ -38,7 +38,7 @@ pub(super) fn read(body: &[u8]) -> Result<Value, String> {
     parse(without_mark(text)).map_err(|error| format!("the answer is no JSON: {error}, at byte {}", error.at))
 }
 
-/// What an answer says that is an error. A type may come with a namespace in front or an address behind.
+/// The error in an answer. A type may come with a namespace in front or an address behind.
 pub(super) fn refusal(answer: &Incoming) -> Refusal {
     let header = |name: &HeaderName| answer.headers.get(name).and_then(|value| value.to_str().ok());
     let body = read(&answer.body).unwrap_or_default();

@@ -1,8 +1,7 @@
 //! Lambda's addresses, for `aws-sdk:lambda:…`.
 //!
-//! Calling a function by `lambda:invoke` or its ARN is another matter, and done in [`crate::functions`]: there the
-//! function may be anything, and its error is the task's. Here it is Lambda that is called, and a function's error is
-//! only a member of the answer.
+//! [`crate::functions`] calls a function by `lambda:invoke` or its ARN: there the function may be anything, and its
+//! error is the task's. Here the call goes to Lambda itself, and a function's error is only a member of the answer.
 
 use super::json;
 use super::request::{Request, push_pair};
@@ -14,7 +13,7 @@ use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use perdura_engine::asl::json::{Map, Value};
 use perdura_sigv4::escaped;
 
-/// An action: its verb, its path, and which members go into the query. What is left is the body.
+/// An action: its verb, its path, and the members that go into the query. The rest is the body.
 struct Route {
     action: &'static str,
     method: Method,
@@ -52,7 +51,7 @@ const ROUTES: &[Route] = &[
     route("updateFunctionConfiguration", Method::PUT, "/2015-03-31/functions/{FunctionName}/configuration", &[]),
 ];
 
-/// Members of `invoke` that are headers, there and back.
+/// Members of `invoke` that are headers, in the request and in the answer.
 const INVOKE_HEADERS: &[(&str, &str)] =
     &[("InvocationType", "x-amz-invocation-type"), ("LogType", "x-amz-log-type")];
 const CLIENT_CONTEXT: HeaderName = HeaderName::from_static("x-amz-client-context");
@@ -63,12 +62,12 @@ const ANSWER_HEADERS: &[(&str, &str)] = &[
 ];
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// Whether an action is spoken here.
+/// Whether an action is supported.
 pub(super) fn knows(action: &str) -> bool {
     ROUTES.iter().any(|route| route.action == action)
 }
 
-/// The request, or what is wrong with the arguments. The key of a call goes to the function in the client context.
+/// The request, or the mistake in the arguments. The key of a call goes to the function in the client context.
 pub(super) fn request(action: &str, mut arguments: Map, key: &str) -> Result<Request, String> {
     let route = ROUTES.iter().find(|route| route.action == action).ok_or("Lambda has no such action here")?;
     let mut path = String::new();
@@ -107,7 +106,7 @@ pub(super) fn request(action: &str, mut arguments: Map, key: &str) -> Result<Req
     Ok(Request { method: route.method.clone(), path, query, headers, body })
 }
 
-/// What `invoke` puts into headers, and its body: the payload as JSON.
+/// Puts members of `invoke` into headers, and returns its body: the payload as JSON.
 fn invoke(headers: &mut HeaderMap, arguments: &mut Map, key: &str) -> Result<Bytes, String> {
     for (member, header) in INVOKE_HEADERS {
         if let Some(value) = arguments.remove(member) {
@@ -123,7 +122,7 @@ fn invoke(headers: &mut HeaderMap, arguments: &mut Map, key: &str) -> Result<Byt
     Ok(arguments.remove("Payload").map_or_else(Bytes::new, |payload| Bytes::from(payload.to_string())))
 }
 
-/// What an answer holds.
+/// The content of an answer.
 pub(super) fn read(action: &str, answer: &Incoming) -> Result<Value, String> {
     if action != "invoke" {
         return json::read(&answer.body);

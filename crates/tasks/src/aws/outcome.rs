@@ -1,7 +1,7 @@
-//! From a service's answer to an outcome: its result, or its error in the words of Step Functions.
+//! Turns a service's answer into an outcome: its result, or its error in the words of Step Functions.
 //!
-//! Step Functions calls services by two SDKs: an older one where the integration has a form of its own, and a newer one
-//! for SDK integrations. They name errors and write causes differently, and so do we.
+//! Step Functions calls services by two SDKs: an older one for its optimized integrations, and a newer one for SDK
+//! integrations. They name errors and write causes differently, and so does this module.
 
 use super::faults;
 use super::service::{Operation, Style};
@@ -15,25 +15,25 @@ use perdura_engine::asl::object;
 use perdura_engine::{Certainty, Fault, Outcome};
 use std::collections::BTreeMap;
 
-/// Where services put the id of a request.
+/// The headers with the id of a request.
 const REQUEST_IDS: [HeaderName; 2] =
     [HeaderName::from_static("x-amzn-requestid"), HeaderName::from_static("x-amz-request-id")];
 const EXTENDED_ID: HeaderName = HeaderName::from_static("x-amz-id-2");
-/// Headers that AWS writes with capitals, which are lost on the way.
+/// Headers that AWS writes with capitals, which HTTP libraries lose.
 const SPELLINGS: &[(&str, &str)] = &[
     ("content-length", "Content-Length"),
     ("content-type", "Content-Type"),
     ("date", "Date"),
     ("x-amzn-requestid", "x-amzn-RequestId"),
 ];
-/// Errors that tell of the token under which a call came: it was seen before, so it may have been performed.
+/// Errors about the token of a call: the service saw it before, so the call may have been performed.
 const OF_TOKENS: &[&str] = &[
     "IdempotentParameterMismatch",
     "IdempotentParameterMismatchException",
     "TransactionInProgressException",
 ];
 
-/// What a service says about why it did not do as asked.
+/// A service's reason for a failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Refusal {
     /// The error's name.
@@ -43,7 +43,7 @@ pub(super) struct Refusal {
     pub(super) message: Option<String>,
 }
 
-/// It did as asked.
+/// The call succeeded.
 pub(super) fn succeeded(
     operation: &Operation<'_>,
     answer: &Incoming,
@@ -66,8 +66,8 @@ pub(super) fn succeeded(
     Outcome::Succeeded { output: output.into() }
 }
 
-/// Some of the events were not taken: with the form of its own, that is an error. Those that were cannot be taken back,
-/// so that only a call of which nothing was taken is refused.
+/// An optimized integration fails if the service took only some of the events. Those that it took cannot be taken back,
+/// so the call is refused only if none was taken.
 fn failed_entries(operation: &Operation<'_>, result: &Value) -> Option<Outcome> {
     let count = result.get("FailedEntryCount").and_then(Value::as_i64).filter(|count| *count > 0)?;
     if operation.service.name != "eventbridge" {
@@ -79,7 +79,7 @@ fn failed_entries(operation: &Operation<'_>, result: &Value) -> Option<Outcome> 
     Some(failed(Fault::new("EventBridge.FailedEntry", result.to_string()), certainty))
 }
 
-/// The answer's head, as the older SDK shows it.
+/// The head of the answer, in the form of the older SDK.
 fn metadata(answer: &Incoming) -> Value {
     let spelled = |name: &HeaderName| {
         let found = SPELLINGS.iter().find(|(lower, _)| *lower == name.as_str());
@@ -103,7 +103,7 @@ fn request_id(headers: &HeaderMap) -> Option<&str> {
     REQUEST_IDS.iter().find_map(|name| headers.get(name)?.to_str().ok())
 }
 
-/// It answered with an error, or with a status that the destination takes for something else.
+/// The service answered with an error, or with a status that the destination interprets differently.
 pub(super) fn refused(
     operation: &Operation<'_>,
     answer: &Incoming,
@@ -127,7 +127,7 @@ pub(super) fn refused(
     failed(fault(operation, &refusal, told), certainty)
 }
 
-/// What a cause says besides the message.
+/// The parts of a cause besides the message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Told<'a> {
     pub(super) status: u16,
@@ -200,7 +200,7 @@ pub(super) fn unanswered(operation: &Operation<'_>, error: &CallError, whose: &s
     }
 }
 
-/// There is an answer, and it cannot be read: what was asked for is done.
+/// The answer cannot be parsed: the call was performed.
 pub(super) fn unreadable(operation: &Operation<'_>, what: String) -> Outcome {
     failed(Fault::new(client_error(operation), what), Certainty::Ambiguous)
 }
@@ -213,7 +213,7 @@ fn client_error(operation: &Operation<'_>) -> String {
     format!("{prefix}.SdkClientException")
 }
 
-/// The arguments are wrong, and nothing is called.
+/// The arguments are wrong, and no call is made.
 pub(super) fn unusable(input: &Payload, what: &str) -> Outcome {
     let cause = format!("The Parameters '{input}' could not be used to start the Task: [{what}]");
     failed(Fault::new(RUNTIME, cause), Certainty::NotSent)

@@ -1,7 +1,7 @@
-//! Our own Step Functions API, called by a definition of ours: `aws-sdk:sfn:…` without an address.
+//! Our own Step Functions API, called by a machine of this server: `aws-sdk:sfn:…` without an address.
 //!
-//! A machine that starts another by the SDK integration means the server it runs on. Going out over HTTP to come back in
-//! by the front door would need an address and a key for it; so whoever has the server hands over its door instead.
+//! A machine that starts another by the SDK integration means the server that it runs on. A call over HTTP to the
+//! server itself would need an address and a key. So the server passes its API to this module instead.
 
 use super::outcome::{Refusal, Told, failed, fault};
 use super::service::Operation;
@@ -16,9 +16,9 @@ use std::sync::Arc;
 pub struct OwnRequest {
     /// `StartExecution`.
     pub action: String,
-    /// As the API's JSON has it.
+    /// The input, as in the API's JSON.
     pub input: Payload,
-    /// The key of the call. After a crash the same call comes again under the same key.
+    /// The key of the call. After a crash the same call is repeated under the same key.
     pub key: EffectKey,
 }
 
@@ -27,19 +27,18 @@ pub struct OwnRequest {
 pub struct OwnRefusal {
     /// The error's name in the API, such as `StateMachineDoesNotExist`.
     pub name: String,
-    /// What it says.
     pub message: String,
-    /// The status that it would have over HTTP.
+    /// The status of the error over HTTP.
     pub status: u16,
 }
 
-/// What comes of a call, in time.
+/// The future answer of a call.
 pub type OwnAnswer = Pin<Box<dyn Future<Output = Result<Payload, OwnRefusal>> + Send>>;
 
-/// Whoever answers calls of the Step Functions API in this process. Answers are as the API's JSON has them.
+/// Answers calls of the Step Functions API in this process, as in the API's JSON.
 pub type OwnApi = Arc<dyn Fn(OwnRequest) -> OwnAnswer + Send + Sync>;
 
-/// Asks it; arguments are spelled as on the wire.
+/// Calls the API; arguments are spelled as on the wire.
 pub(super) async fn ask(api: &OwnApi, operation: &Operation<'_>, arguments: Map, key: &EffectKey) -> Outcome {
     let input = Value::from(arguments).into();
     let request = OwnRequest { action: operation.wire_action(), input, key: key.clone() };

@@ -1,4 +1,4 @@
-//! The query protocol: a form that is answered with XML. SNS and STS speak it.
+//! The query protocol: a form that is answered with XML. SNS and STS use it.
 
 use super::outcome::Refusal;
 use super::request::{Request, push_pair};
@@ -11,7 +11,7 @@ use perdura_engine::asl::json::{Map, Value};
 
 const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlencoded; charset=utf-8");
 
-/// Members whose names somebody chose, and what name and value are called in the form.
+/// Members that are maps with chosen names, and the names of their keys and values in the form.
 const MAPS: &[(&str, &str, &str)] =
     &[("MessageAttributes", "Name", "Value"), ("Attributes", "key", "value"), ("attributes", "key", "value")];
 /// Actions of SNS that begin their members in lower case.
@@ -22,7 +22,7 @@ const LOWER: &[&str] = &[
     "optInPhoneNumber",
     "setSMSAttributes",
 ];
-/// Lists that are told from text when there is nothing in them.
+/// Lists that must be told from text when they are empty.
 const LISTS: &[&str] = &[
     "Endpoints",
     "Failed",
@@ -36,7 +36,7 @@ const LISTS: &[&str] = &[
 const TRUTHS: &[&str] = &["IsOptedOut", "SenderFault"];
 const NUMBERS: &[&str] = &["PackedPolicySize"];
 
-/// The request; arguments are spelled as on the wire.
+/// Builds the request; arguments are spelled as on the wire.
 pub(super) fn request(operation: &Operation<'_>, version: &str, arguments: &Map) -> Request {
     let mut form = String::new();
     push_pair(&mut form, "Action", &operation.wire_action());
@@ -86,7 +86,7 @@ fn push(form: &mut String, path: &str, name: &str, value: &Value) {
     }
 }
 
-/// The result that an answer holds, and the id that the service gave the request.
+/// The result in an answer, and the id of the request.
 pub(super) fn read(body: &[u8]) -> Result<(Value, Option<String>), String> {
     let root = xml::read(body)?;
     let result = root.children.iter().find(|child| child.name.ends_with("Result"));
@@ -94,7 +94,7 @@ pub(super) fn read(body: &[u8]) -> Result<(Value, Option<String>), String> {
     Ok((result.map_or_else(Value::empty_object, structure), request_id.map(str::to_owned)))
 }
 
-/// What an answer says that is an error.
+/// The error in an answer.
 pub(super) fn refusal(answer: &Incoming) -> Refusal {
     let root = xml::read(&answer.body).unwrap_or_default();
     let error = root.child("Error").cloned().unwrap_or_default();

@@ -7,7 +7,7 @@ use perdura_sigv4::{Credentials, Scope, Secret, Signable, escaped, sign};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use url::Url;
 
-/// What is asked of a service, wherever that is.
+/// A request to a service, without its address.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Request {
     pub(crate) method: http::Method,
@@ -19,7 +19,7 @@ pub(crate) struct Request {
     pub(crate) body: Bytes,
 }
 
-/// How far a call may go.
+/// The limits of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub(crate) timeout: Duration,
@@ -44,7 +44,7 @@ impl Request {
     }
 }
 
-/// Who signs requests, and for which region.
+/// The credentials and the region for signatures.
 #[derive(Clone, Debug)]
 pub(crate) struct Signer {
     pub(crate) region: String,
@@ -53,7 +53,7 @@ pub(crate) struct Signer {
 }
 
 impl Signer {
-    /// Signs a request for a service, where there are credentials.
+    /// Signs a request for a service, if there are credentials.
     pub(crate) fn sign(&self, outgoing: &mut Outgoing, service: &str) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         if let Some(credentials) = &self.credentials {
@@ -62,7 +62,7 @@ impl Signer {
     }
 }
 
-/// Credentials of these parts; `None`: one of those that are sent cannot stand in a header.
+/// Credentials of these parts; `None`: one that is sent contains a character that headers cannot have.
 pub(crate) fn credentials(
     access_key_id: String,
     secret_access_key: Secret,
@@ -76,8 +76,8 @@ pub(crate) fn credentials(
 
 /// Signs a request. `at` is the time, in seconds since 1970.
 ///
-/// What can change the meaning of a request is signed: the host, the type of the body, and all that is Amazon's own.
-/// The key and the trace are not, so that whatever stands between may add to them.
+/// The signature covers everything that can change the meaning of a request: the host, the type of the body, and all of
+/// Amazon's headers. It does not cover the key and the trace, so that proxies may add to them.
 fn signed(outgoing: &mut Outgoing, credentials: &Credentials, scope: Scope<'_>, at: u64) {
     let host = match (outgoing.url.host_str().unwrap_or_default(), outgoing.url.port()) {
         (host, None) => host.to_owned(),
@@ -105,7 +105,7 @@ fn signed(outgoing: &mut Outgoing, credentials: &Credentials, scope: Scope<'_>, 
     }
 }
 
-/// Puts a parameter at the end of a query or a form.
+/// Appends a parameter to a query or a form.
 pub(crate) fn push_pair(query: &mut String, name: &str, value: &str) {
     if !query.is_empty() {
         query.push('&');

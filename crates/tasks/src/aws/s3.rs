@@ -1,6 +1,6 @@
 //! S3's addresses: a bucket and a key in the path, members in headers and in the query, XML in between.
 //!
-//! The bucket always stands in the path, which every store that speaks S3 takes.
+//! The bucket is always in the path, because every store with S3's API accepts that.
 
 mod table;
 
@@ -21,10 +21,10 @@ const METADATA: &str = "x-amz-meta-";
 const CRC32: HeaderName = HeaderName::from_static("x-amz-checksum-crc32");
 const CHECKSUM: HeaderName = HeaderName::from_static("x-amz-sdk-checksum-algorithm");
 
-/// What AWS's own client says of a text, whatever is in it.
+/// The content type that AWS's own client sets for every text.
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=UTF-8");
 
-/// Whether an action is spoken here.
+/// Whether an action is supported.
 pub(super) fn knows(action: &str) -> bool {
     route_of(action).is_some()
 }
@@ -33,7 +33,7 @@ fn route_of(action: &str) -> Option<&'static Route> {
     ROUTES.iter().find(|route| route.action == action)
 }
 
-/// The request, or what is wrong with the arguments. `region` is where a bucket is made.
+/// The request, or the mistake in the arguments. `region` is where a bucket is created.
 pub(super) fn request(action: &str, mut arguments: Map, region: &str) -> Result<Request, String> {
     let route = route_of(action).ok_or("S3 has no such action here")?;
     let path = path(route.place, &mut arguments)?;
@@ -67,7 +67,7 @@ pub(super) fn request(action: &str, mut arguments: Map, region: &str) -> Result<
     Ok(Request { method: route.method.clone(), path, query, headers, body })
 }
 
-/// The path of a bucket or an object, whose members are taken out.
+/// The path of a bucket or an object; removes its members from the arguments.
 fn path(place: Place, arguments: &mut Map) -> Result<String, String> {
     let mut path = String::new();
     let members: &[&str] = match place {
@@ -123,14 +123,14 @@ fn location(region: Option<&str>) -> Bytes {
     Bytes::from(xml)
 }
 
-/// By which the store sees that the body came whole.
+/// A checksum by which the store verifies the body.
 fn crc32(body: &[u8]) -> String {
     let mut crc = flate2::Crc::new();
     crc.update(body);
     BASE64.encode(crc.sum().to_be_bytes())
 }
 
-/// What an answer holds.
+/// The content of an answer.
 pub(super) fn read(action: &str, answer: &Incoming) -> Result<Value, String> {
     let route = route_of(action).ok_or("S3 has no such action here")?;
     let mut members = Map::new();
@@ -213,7 +213,7 @@ fn http_date(text: &str) -> Option<String> {
     jiff::fmt::rfc2822::parse(text).ok().map(|time| time.timestamp().to_string())
 }
 
-/// What an answer says that is an error. The answer to a HEAD has no body, and its status says what is missing.
+/// The error in an answer. The answer to a HEAD has no body, so its status is the error.
 pub(super) fn refusal(action: &str, answer: &Incoming) -> Refusal {
     let error = xml::read(&answer.body).unwrap_or_default();
     let text = |name| error.text_of(name).map(str::to_owned);

@@ -1,45 +1,44 @@
-//! Which services can be called, and what each does its own way. Data, and how it is found.
+//! The supported services and their differences, as data, and the lookup.
 //!
-//! A definition names a service as AWS's SDK does (`aws-sdk:sfn:startExecution`), or as one of the few that Step
-//! Functions has a form of its own for (`sqs:sendMessage`). Both mean the same service; they differ in how results and
-//! errors are shown, which [`Style`] says.
+//! A definition names a service as AWS's SDK does (`aws-sdk:sfn:startExecution`), or by an optimized integration
+//! (`sqs:sendMessage`). Both mean the same service; they differ in how results and errors are shown, see [`Style`].
 
 use super::faults;
 use super::{lambda, s3};
 use perdura_engine::asl::resource::{Pattern, Resource, Target, TaskKind};
 
-/// A service, as far as calling it goes.
+/// A service, with everything needed to call it.
 #[derive(Debug)]
 pub(super) struct Service {
     /// Its name in `aws-sdk:NAME:…`, which is also its name in `[aws.endpoints]`.
     pub(super) name: &'static str,
-    /// The name that it signs under, which may also stand in `[aws.endpoints]`.
+    /// The name in its signatures, which may also be the name in `[aws.endpoints]`.
     pub(super) signs_as: &'static str,
     pub(super) protocol: Protocol,
-    /// What errors begin with in an SDK integration: `DynamoDb` in `DynamoDb.DynamoDbException`.
+    /// The prefix of errors in an SDK integration: `DynamoDb` in `DynamoDb.DynamoDbException`.
     pub(super) sdk_name: &'static str,
     /// The codes of its model; see [`faults`].
     pub(super) faults: &'static str,
-    /// Members that hold text. JSON that is given for one is written as text, as Step Functions does it.
+    /// Members that are text. JSON for one of them is written as text, as in Step Functions.
     pub(super) texts: &'static [&'static str],
-    /// Members that hold bytes, which go over the wire in base64.
+    /// Members that are bytes, in base64 on the wire.
     pub(super) blobs: &'static [&'static str],
     /// Members that are times, by their names on the wire: seconds there, ISO 8601 in arguments and results.
     pub(super) times: &'static [&'static str],
     /// Members that have another name in a definition: on the wire, and there.
     pub(super) renamed: &'static [(&'static str, &'static str)],
-    /// Actions that can be repeated without harm if this member is the same.
+    /// Actions that can be repeated safely if this member is the same.
     pub(super) tokens: &'static [(&'static str, &'static str)],
 }
 
-/// How a service is spoken to.
+/// The protocol of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     /// Everything in a JSON body, the action in a header.
     Json {
         /// `1.0` or `1.1`.
         version: &'static str,
-        /// What stands before the action.
+        /// The prefix of the action.
         target: &'static str,
         case: Case,
     },
@@ -58,37 +57,37 @@ pub(super) enum Protocol {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Case {
     Upper,
-    /// Below these members stand names that somebody chose, and that stay as they are.
+    /// Names below these members were chosen by users, and stay unchanged.
     Lower {
         maps: &'static [&'static str],
     },
 }
 
-/// Which of Step Functions' two kinds of integrations.
+/// The two kinds of Step Functions' integrations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
     /// `arn:aws:states:::aws-sdk:…`
     Sdk,
-    /// `arn:aws:states:::sqs:sendMessage`: a form of its own, with the answer's headers in the result.
+    /// `arn:aws:states:::sqs:sendMessage`: an optimized integration, with the answer's headers in the result.
     Optimized(Optimized),
 }
 
-/// What errors look like in an integration of its own form: they come from an older SDK.
+/// The errors of an optimized integration, which come from an older SDK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Optimized {
-    /// What errors begin with.
+    /// The prefix of errors.
     pub(super) prefix: &'static str,
     /// The service in a cause.
     pub(super) service: &'static str,
-    /// The error that stands for all that the model does not name.
+    /// The error for codes that the model does not have.
     pub(super) base: &'static str,
 }
 
-/// What a call of a service is.
+/// A call of a service, as its resource names it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operation<'a> {
     pub(super) service: &'static Service,
-    /// In camel case, as definitions have it.
+    /// In camel case, as in definitions.
     pub(super) action: &'a str,
     pub(super) style: Style,
 }
@@ -105,7 +104,7 @@ impl Operation<'_> {
 
 const NONE: &[&str] = &[];
 
-/// Those that can be called. Each has been tried against a server.
+/// The supported services. Each was tested against a server.
 #[rustfmt::skip]
 pub(super) const SERVICES: &[Service] = &[
     Service {
@@ -233,7 +232,7 @@ pub(super) const SERVICES: &[Service] = &[
     },
 ];
 
-/// Integrations of their own form: how definitions call them, which service that is, and how errors look.
+/// Optimized integrations: their names, their services, and the form of their errors.
 #[rustfmt::skip]
 const OPTIMIZED: &[(&str, &[&str], &str, Optimized)] = &[
     ("dynamodb", &["deleteItem", "getItem", "putItem", "updateItem"], "dynamodb",
@@ -246,15 +245,15 @@ const OPTIMIZED: &[(&str, &[&str], &str, Optimized)] = &[
         Optimized { prefix: "SQS", service: "AmazonSQS", base: "AmazonSQSException" }),
 ];
 
-/// The service of this name, as an SDK integration or a signature has it.
+/// The service with this name in an SDK integration or a signature.
 pub(super) fn named(name: &str) -> Option<&'static Service> {
     SERVICES.iter().find(|service| service.name == name || service.signs_as == name)
 }
 
-/// What a resource means, where it is a call of a service that is spoken here.
+/// The operation of a resource, if it is a call of a supported service.
 pub(super) fn operation(resource: &Resource) -> Option<Operation<'_>> {
     let Target::Service { service, action } = &resource.target else { return None };
-    // Nobody here looks after a job.
+    // This room cannot wait for a job.
     if resource.kind != TaskKind::Service || resource.pattern == Pattern::Sync {
         return None;
     }

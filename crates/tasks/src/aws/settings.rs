@@ -1,7 +1,7 @@
-//! `[aws]`: where services are, and who signs.
+//! `[aws]`: the addresses of services, and the credentials for signatures.
 //!
-//! Credentials do not stand in the file: whoever starts the process gives them, usually from the variables that AWS's
-//! own tools read. Without them requests go out unsigned, which some stand-ins take and AWS does not.
+//! Credentials are not in the file: the process gets them, usually from the variables of AWS's own tools. Without them
+//! requests go out unsigned, which some test servers accept and AWS does not.
 
 use super::request::{Signer, credentials};
 use super::service;
@@ -12,14 +12,14 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use url::Url;
 
-/// The region where none is written.
+/// The default region.
 const REGION: &str = "us-east-1";
 
-/// `[aws]`, as it is written. What else stands there, whose ARNs they are, is for others.
+/// `[aws]`, as written. Other members, such as the account, belong to other rooms.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct AwsTable {
-    /// The address of all services that have none of their own.
+    /// The address of all services without an address of their own.
     pub endpoint: Option<String>,
     /// The region that requests are signed for.
     pub region: Option<String>,
@@ -27,7 +27,7 @@ pub struct AwsTable {
     pub endpoints: BTreeMap<String, String>,
 }
 
-/// `[aws]`, as it is meant.
+/// `[aws]`, parsed.
 #[derive(Clone, Debug)]
 pub struct AwsSettings {
     endpoint: Option<Url>,
@@ -44,7 +44,7 @@ impl Default for AwsSettings {
 }
 
 impl AwsSettings {
-    /// What the table means.
+    /// Parses the table.
     pub(crate) fn check(table: AwsTable) -> Result<Self, Mistake> {
         let AwsTable { endpoint, region, endpoints: written } = table;
         let endpoint = endpoint.as_deref().map(endpoint_url).transpose();
@@ -76,8 +76,8 @@ impl AwsSettings {
         Ok(Self { endpoint, endpoints, signer: Signer { region, credentials: None } })
     }
 
-    /// With these credentials; meant for the values of `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and
-    /// `AWS_SESSION_TOKEN`. One half without the other is none. What is sent must be such that a header can hold it.
+    /// Adds these credentials; meant for the values of `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and
+    /// `AWS_SESSION_TOKEN`. One half without the other counts as none. Values that are sent must be valid in a header.
     pub fn with_credentials(
         mut self,
         access_key_id: Option<String>,
@@ -95,18 +95,17 @@ impl AwsSettings {
         Ok(self)
     }
 
-    /// Where a service is, by its name in an SDK integration.
+    /// The address of a service, by its name in an SDK integration.
     pub(crate) fn endpoint(&self, name: &str) -> Option<&Url> {
         self.own_endpoint(name).or(self.endpoint.as_ref())
     }
 
-    /// The address that is written for this service alone.
+    /// The address for this service alone.
     pub(crate) fn own_endpoint(&self, name: &str) -> Option<&Url> {
         self.endpoints.get(name)
     }
 
-    /// The service that a resource calls, if there is no address for it. Our own API is always there for `sfn`, where
-    /// there is a server at all.
+    /// The service of a resource, if it has no address. Our own API serves `sfn`, if there is a server at all.
     pub(crate) fn lacks(&self, resource: &Resource) -> Option<&'static str> {
         let name = service::operation(resource)?.service.name;
         (name != "sfn" && self.endpoint(name).is_none()).then_some(name)

@@ -1,7 +1,7 @@
-//! Between a definition's spelling and that of the wire.
+//! Converts between a definition's spelling and that of the wire.
 //!
-//! A definition begins every member in upper case, may give JSON where a service wants text, and sees times as ISO 8601.
-//! What a service wants instead is in its table. Members that are `null` are not sent: they are as good as absent.
+//! A definition begins every member in upper case, may give JSON where a service wants text, and sees times as ISO
+//! 8601. The service's table has its own spelling. Members that are `null` count as absent, and are not sent.
 
 use super::service::{Case, Operation, Protocol, Service, Style};
 use base64::Engine as _;
@@ -13,12 +13,12 @@ use perdura_engine::asl::timestamp;
 const ATTRIBUTES: &[(&str, &str)] =
     &[("BOOL", "Bool"), ("BS", "Bs"), ("NS", "Ns"), ("NULL", "Nul"), ("SS", "Ss")];
 
-/// The arguments as the service takes them.
+/// The arguments in the service's spelling.
 pub(super) fn to_wire(operation: &Operation<'_>, arguments: &Map) -> Map {
     members_to_wire(operation, arguments, false)
 }
 
-/// `is_map`: the names are somebody's own.
+/// `is_map`: users chose the names.
 fn members_to_wire(operation: &Operation<'_>, members: &Map, is_map: bool) -> Map {
     let service = operation.service;
     let given = members.iter().filter(|(_, value)| !value.is_null());
@@ -55,7 +55,7 @@ fn value_to_wire(operation: &Operation<'_>, value: &Value, is_map: bool) -> Valu
     }
 }
 
-/// An answer as a result shows it.
+/// An answer in the spelling of results.
 pub(super) fn from_wire(operation: &Operation<'_>, answer: &Value) -> Value {
     match operation.style {
         Style::Sdk => value_from_wire(operation, answer, false),
@@ -97,7 +97,7 @@ fn is_sdk_dynamodb(operation: &Operation<'_>) -> bool {
     operation.service.name == "dynamodb" && operation.style == Style::Sdk
 }
 
-/// Told from an attribute of that name, whose value is always an object.
+/// Distinguishes it from a plain attribute with that name, whose value is always an object.
 fn is_attribute_value(value: &Value) -> bool {
     match value {
         Value::Bool(_) => true,
@@ -114,7 +114,7 @@ impl Service {
         }
     }
 
-    /// Whether it is sent as it is: the content of an object, what a function gets.
+    /// Whether the member is sent unchanged: the content of an object, or the payload of a function.
     fn is_content(&self, name: &str) -> bool {
         match self.protocol {
             Protocol::Lambda | Protocol::S3 => matches!(name, "Body" | "Payload"),
@@ -122,7 +122,7 @@ impl Service {
         }
     }
 
-    /// Whether below this member of a definition stand names that somebody chose.
+    /// Whether users chose the names below this member.
     fn is_map(&self, name: &str) -> bool {
         match self.case() {
             Case::Upper => false,
@@ -156,19 +156,19 @@ fn with_first(name: &str, change: impl Fn(&char) -> char) -> String {
     letters.next().map_or_else(String::new, |first| change(&first).to_string() + letters.as_str())
 }
 
-/// The seconds since 1970 of a time in ISO 8601. What is none is left to the service to refuse.
+/// The seconds since 1970 of a time in ISO 8601. The service itself refuses anything else.
 fn seconds(text: &str) -> Option<Number> {
     let ms = timestamp::parse_nanos(text)?.div_euclid(1_000_000);
     Number::from_computed(ms as f64 / 1_000.0)
 }
 
-/// Seconds since 1970 as a result shows them: `2026-03-04T05:06:07Z`, with milliseconds only where there are some.
+/// Seconds since 1970 in the form of results: `2026-03-04T05:06:07Z`, with milliseconds only if there are some.
 fn time(seconds: f64) -> String {
     let text = timestamp::format_ms((seconds * 1_000.0).round() as i64);
     short(&text)
 }
 
-/// A time without milliseconds that are none.
+/// A time without zero milliseconds.
 pub(super) fn short(time: &str) -> String {
     time.strip_suffix(".000Z").map_or_else(|| time.to_owned(), |start| format!("{start}Z"))
 }

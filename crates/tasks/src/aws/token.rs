@@ -1,13 +1,13 @@
-//! What makes a repeat harmless: members by which a service knows that it has seen a call.
+//! Deduplication tokens: the members by which a service recognises a repeated call.
 //!
-//! A call that may have arrived is made again under its key. Where the service has a member for that and the definition
-//! leaves it open, the key goes there, so that the service itself turns the second call into the first. A definition
-//! that sets the member keeps what it wrote.
+//! A call that may have arrived is repeated under its key. If the service has a token member and the definition leaves
+//! it open, the key goes there, so that the service itself deduplicates the repeat. A definition that sets the member
+//! keeps its value.
 
 use super::service::Operation;
 use perdura_engine::asl::json::{Map, Value};
 
-/// The arguments, with the key where the service has a place for it.
+/// Adds the key to the arguments, if the service has a member for it.
 pub(super) fn with_token(operation: &Operation<'_>, mut arguments: Map, key: &str) -> Map {
     let tokens = operation.service.tokens;
     if let Some((_, member)) = tokens.iter().find(|(action, _)| *action == operation.action) {
@@ -31,7 +31,7 @@ pub(super) fn with_token(operation: &Operation<'_>, mut arguments: Map, key: &st
     arguments
 }
 
-/// Only queues and topics with this end know deduplication; others refuse it.
+/// Only queues and topics with this suffix support deduplication; others refuse it.
 fn is_fifo(arguments: &Map, members: &[&str]) -> bool {
     let mut named = members.iter().filter_map(|member| arguments.get(member)?.as_str());
     named.any(|name| name.rsplit_once('.').is_some_and(|(_, end)| end == "fifo"))
@@ -43,7 +43,7 @@ fn set(arguments: &mut Map, member: &str, key: &str) {
     }
 }
 
-/// Each message of a batch is one of its own.
+/// Each message of a batch has its own token.
 fn set_in_each(arguments: &mut Map, entries: &str, key: &str) {
     let Some(Value::Array(items)) = arguments.get(entries) else { return };
     let items = items.iter().enumerate().map(|(at, item)| match item {

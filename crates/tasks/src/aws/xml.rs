@@ -1,4 +1,4 @@
-//! XML as services answer it: elements with text or with elements in them. Attributes say nothing that is shown.
+//! Parses the XML of services: elements with text or with elements in them. It ignores attributes.
 
 use quick_xml::Reader;
 use quick_xml::events::Event;
@@ -88,7 +88,7 @@ fn named(entity: &str) -> Option<char> {
     })
 }
 
-/// Space between elements is no text.
+/// Space between elements is not text.
 fn tidy(element: &mut Element) {
     if !element.children.is_empty() {
         element.text.clear();

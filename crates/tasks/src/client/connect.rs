@@ -1,4 +1,4 @@
-//! Making connections: look the name up, judge where it leads, connect to exactly that, shake hands.
+//! Makes connections: resolve the name, check the addresses, connect to exactly those, shake hands.
 
 use super::find;
 use crate::guard::{Guard, Reason};
@@ -20,14 +20,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tower_service::Service;
 
-/// How long it may take until a connection stands, handshake included. Whoever does not get that far has certainly
-/// not been called, and that is better known early.
+/// The time limit for a connection, handshake included. A receiver that does not get this far was certainly not called,
+/// and it is better to know that early.
 const CONNECT_FOR_MAX: Duration = Duration::from_secs(10);
 
 type BoxError = Box<dyn Error + Send + Sync>;
 type Connection = <HttpsConnector<HttpConnector<Resolver>> as Service<Uri>>::Response;
 
-/// The guard said no.
+/// The guard refused.
 #[derive(Debug, thiserror::Error)]
 #[error("{address} is not called: {reason}")]
 pub(super) struct Forbidden {
@@ -35,16 +35,16 @@ pub(super) struct Forbidden {
     pub(super) reason: Reason,
 }
 
-/// This machine lacks something for the moment.
+/// This machine lacks a resource for the moment.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Lack(String);
 
-/// How many names are looked up at once. Each takes a thread that nobody can call back, so a name whose server is silent
-/// must not take them all.
+/// How many names are looked up at once. Each lookup blocks a thread and cannot be cancelled, so a name whose server is
+/// silent must not take them all.
 const LOOKUPS: Share = Share { roof: 64, each: 8 };
 
-/// Looks names up, and lets through only what the guard allows.
+/// Resolves names, and returns only the addresses that the guard allows.
 #[derive(Clone)]
 pub(super) struct Resolver {
     guard: Guard,
@@ -56,12 +56,12 @@ impl Resolver {
         Self { guard, shares: Shares::new(LOOKUPS) }
     }
 
-    /// The addresses that a name leads to and that may be called.
+    /// The addresses of a name that may be called.
     async fn look_up(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, BoxError> {
         let held = self.shares.enter(host).await;
         let name = host.to_owned();
         let looking = tokio::task::spawn_blocking(move || -> io::Result<Vec<SocketAddr>> {
-            // Given back when the thread is, also where nobody waits for it any more.
+            // Released with the thread, even if the caller no longer waits.
             let _held = held;
             Ok((&*name, port).to_socket_addrs()?.collect())
         });
@@ -71,7 +71,7 @@ impl Resolver {
         }
     }
 
-    /// Those that may be called; if there is none, the reason of the first.
+    /// The allowed addresses; if there is none, the reason of the first.
     fn judged(&self, host: &str, found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, BoxError> {
         let mut refused = None;
         let mut allowed = Vec::with_capacity(found.len());
@@ -103,7 +103,7 @@ impl Service<Name> for Resolver {
     }
 }
 
-/// Which versions of HTTP are offered to a receiver over TLS.
+/// The versions of HTTP that are offered to a receiver over TLS.
 #[derive(Clone, Copy)]
 pub(super) enum Versions {
     /// HTTP/1.1 alone.
@@ -111,7 +111,7 @@ pub(super) enum Versions {
     All,
 }
 
-/// Connects, in bounded time.
+/// Connects within a time limit.
 #[derive(Clone)]
 pub(super) struct Connector {
     resolver: Resolver,
@@ -138,8 +138,8 @@ impl Connector {
     }
 }
 
-/// Trusts these authorities and those that the system trusts. Where there are none, calls over TLS fail and say so;
-/// plain calls need none.
+/// Trusts these authorities and those of the system. If there are none, calls over TLS fail and say so; plain calls
+/// need none.
 fn tls(
     authorities: impl IntoIterator<Item = CertificateDer<'static>>,
 ) -> Result<ClientConfig, rustls::Error> {
@@ -187,7 +187,7 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// The error, or what this machine lacked.
+/// The error, or the resource that this machine lacked.
 async fn or_lack(error: BoxError, uri: &Uri, resolver: &Resolver) -> BoxError {
     let Some(cause) = find::<io::Error>(&*error) else { return error };
     if lack::is_lack(cause) {
@@ -209,8 +209,8 @@ fn judged(guard: &Guard, address: IpAddr) -> Result<(), Forbidden> {
     guard.judge(address).map_err(|reason| Forbidden { address, reason })
 }
 
-/// An address in place of a name is not looked up, and so is judged here. Decimal, octal and shortened forms do not
-/// come this far: reading the URL has turned them into four numbers.
+/// An IP address is not looked up, and so is checked here. Decimal, octal and shortened forms do not occur here:
+/// parsing the URL has normalised them.
 fn literal(uri: &Uri) -> Option<IpAddr> {
     let host = uri.host()?;
     host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host).parse().ok()

@@ -1,4 +1,4 @@
-//! Requests of others, passed on: heads and bodies as they come, over the connections and with the errors of
+//! Forwards requests of other clients: heads and bodies as they come, over the connections and with the errors of
 //! [`Client`](super::Client).
 //!
 //! HTTP/1.1 only, because a connection of HTTP/2 cannot become a WebSocket.
@@ -16,19 +16,19 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use std::error::Error;
 use std::time::Duration;
 
-/// How long a connection is kept without use. Whoever forwards cannot know when the receiver closes its side, and a
-/// request that meets that moment is in doubt: some servers close after two seconds.
+/// How long an idle connection is kept. A forwarder cannot know when the receiver closes its side, and a request in
+/// that moment is in doubt: some servers close after two seconds.
 const IDLE_FOR_MAX: Duration = Duration::from_secs(1);
 
-/// A body that goes out as it comes.
+/// A streamed body.
 pub type Flow = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
 
-/// Passes requests on. Clones share connections.
+/// Forwards requests. Clones share connections.
 #[derive(Clone)]
 pub struct Forwarder(legacy::Client<Connector, Flow>);
 
 impl Forwarder {
-    /// A forwarder that calls only what the guard lets through, and trusts the authorities that the system trusts.
+    /// A forwarder that calls only addresses that the guard allows, and trusts the system's authorities.
     pub fn new(guard: Guard) -> Result<Self, rustls::Error> {
         let inner = legacy::Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
@@ -40,7 +40,7 @@ impl Forwarder {
         Ok(Self(inner))
     }
 
-    /// Passes a request on, whose URI is absolute, and gives its answer as soon as that begins, within this time.
+    /// Forwards a request with an absolute URI, and returns its answer as soon as that begins, within this time.
     pub async fn forward(
         &self,
         mut request: Request<Flow>,

@@ -1,11 +1,11 @@
-//! OAuth client credentials: a token that many callers share, renewed by one of them.
+//! OAuth client credentials: a token that many callers share and one of them renews.
 //!
-//! A token is asked for when the first call needs it, and again shortly before it expires. Whoever finds it missing
-//! asks, and the others wait for that answer, be it a token or a failure: a receiver that is slow or down is asked
-//! once, not once for each caller.
+//! The first call that needs a token requests it, and a later call requests the next one shortly before it expires. The
+//! caller that finds it missing sends the request, and the others wait for that result, be it a token or a failure: a
+//! slow or dead receiver gets one request, not one for each caller.
 //!
-//! Nothing of what the endpoint answers gets into an error, but its status and the error codes of RFC 6749: such
-//! answers like to repeat what they were sent.
+//! Errors contain nothing of the endpoint's answer except its status and the error codes of RFC 6749, because such
+//! answers often repeat the request.
 
 use super::{OAuth, Place, basic, sensitive};
 use crate::client::{CallError, Client, Incoming, Outgoing};
@@ -18,16 +18,15 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use url::form_urlencoded;
 
-/// How long the endpoint may take.
+/// The time limit of the endpoint.
 const ASK_FOR_MAX: Duration = Duration::from_secs(30);
-/// How large its answer may be.
+/// The largest size of its answer.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
-/// How long a token is used whose answer does not say how long it lives.
+/// How long to use a token without a lifetime.
 const UNSAID_FOR: Duration = Duration::from_mins(5);
-/// How long before its end a token is no longer used; a tenth of its life, if that is less.
+/// How long before its end a token is no longer used; a tenth of its lifetime, if that is less.
 const MARGIN_FOR_MAX: Duration = Duration::from_mins(1);
 
-/// A token, ready to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
     secret: Secret,
@@ -50,13 +49,13 @@ pub(crate) enum TokenError {
     /// No answer.
     #[error("its token endpoint does not answer: {0}")]
     Unreachable(String),
-    /// An answer, and not a good one.
+    /// An answer with an error.
     #[error("its token endpoint answered {status}{}; check client_id, client_secret and scope", in_brackets(*.code))]
     Refused { status: u16, code: Option<&'static str> },
-    /// A good answer without a token that can be sent.
+    /// A successful answer without a usable token.
     #[error("its token endpoint answered without a usable access_token")]
     Unusable,
-    /// The call's time was up before the token came.
+    /// The call's time limit was reached before the token came.
     #[error("its token did not come within the time of the call")]
     TooLate,
 }
@@ -65,7 +64,7 @@ fn in_brackets(code: Option<&str>) -> String {
     code.map(|code| format!(" ({code})")).unwrap_or_default()
 }
 
-/// The token in use, and the last failure to get one.
+/// The current token, and the last failure to get one.
 #[derive(Default)]
 pub(super) struct Tokens(Mutex<State>);
 
@@ -85,7 +84,7 @@ impl Tokens {
         self.get(oauth, client, until, |token| Instant::now() < token.used_until).await
     }
 
-    /// Another one than that which the receiver refused; perhaps a neighbour has brought it already.
+    /// Another token than the one that the receiver refused; another caller may have renewed it already.
     pub(super) async fn other_than(
         &self,
         refused: &Token,
@@ -175,7 +174,7 @@ fn request(oauth: &OAuth) -> Outgoing {
     Outgoing { method, url, headers, body, timeout: ASK_FOR_MAX, answer_bytes_max: ANSWER_BYTES_MAX }
 }
 
-/// The codes of RFC 6749, section 5.2. Only these are repeated.
+/// The codes of RFC 6749, section 5.2. Errors contain only these.
 const CODES: [&str; 6] = [
     "invalid_request",
     "invalid_client",

@@ -1,8 +1,8 @@
-//! Connections at rest: encrypted, and bound to their name.
+//! Stored connections: encrypted, and bound to their name.
 //!
-//! AES-256-GCM under one key of the installation, with a nonce drawn at random for each sealing. The name is
-//! authenticated along with the content, so that sealed bytes that somebody moved to another name do not open there.
-//! The first byte is the version of the format.
+//! AES-256-GCM under one key of the installation, with a random nonce for each encryption. The name is authenticated
+//! along with the content, so that encrypted bytes that were moved to another name cannot be decrypted there. The first
+//! byte is the version of the format.
 
 use super::Connection;
 use aes_gcm::aead::{Aead, Payload};
@@ -17,7 +17,7 @@ const VERSION: u8 = 1;
 const NONCE_BYTES: usize = 12;
 const KEY_BYTES: usize = 32;
 
-/// The key under which connections are sealed.
+/// The key that encrypts connections.
 #[derive(Clone)]
 pub struct SealingKey(Zeroizing<[u8; KEY_BYTES]>);
 
@@ -30,7 +30,7 @@ impl std::fmt::Debug for SealingKey {
 /// Why there is no sealing key.
 #[derive(Debug, thiserror::Error)]
 pub enum SealingKeyError {
-    /// Neither base64 nor hex of 32 bytes. The text itself is not shown: it may be nearly right.
+    /// Neither base64 nor hex of 32 bytes. The error does not show the text: it may be nearly right.
     #[error("the sealing key is not 32 bytes in base64 or hex; make one with `openssl rand -base64 32`")]
     Malformed,
     /// The file cannot be read.
@@ -39,14 +39,14 @@ pub enum SealingKeyError {
         path.display()
     )]
     Unreadable {
-        /// Which file.
+        /// The key file.
         path: PathBuf,
         source: std::io::Error,
     },
 }
 
 impl SealingKey {
-    /// Reads 32 bytes in base64 or hex; space around them does not count.
+    /// Parses 32 bytes in base64 or hex; surrounding space is ignored.
     pub fn from_text(text: &str) -> Result<Self, SealingKeyError> {
         let text = text.trim();
         let bytes = Zeroizing::new(if text.len() == 2 * KEY_BYTES {
@@ -61,7 +61,6 @@ impl SealingKey {
             .map_err(|_| SealingKeyError::Malformed)
     }
 
-    /// Reads it from a file.
     pub fn from_file(path: &Path) -> Result<Self, SealingKeyError> {
         let unreadable = |source| SealingKeyError::Unreadable { path: path.into(), source };
         Self::from_text(&Zeroizing::new(std::fs::read_to_string(path).map_err(unreadable)?))
@@ -72,41 +71,30 @@ impl SealingKey {
     }
 }
 
-/// Sealed bytes that do not open.
+/// Why stored bytes cannot be decrypted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// Another key, another name, or changed bytes: which of them cannot be told.
+    /// Another key, another name, or changed bytes: the cipher cannot tell which.
     #[error(
         "connection `{name}` does not open: it was sealed under another key or was changed; give the key it was \
          sealed with, or put it again with `perdura connection put {name} --file connection.json`"
     )]
-    NotOurs {
-        /// Which connection.
-        name: Box<str>,
-    },
+    NotOurs { name: Box<str> },
     /// Written by a later version.
     #[error("connection `{name}` has format {version}, which this version does not read; update perdura")]
-    Unknown {
-        /// Which connection.
-        name: Box<str>,
-        /// Its format.
-        version: u8,
-    },
-    /// Opened, and what is inside is no connection.
+    Unknown { name: Box<str>, version: u8 },
+    /// The decrypted bytes are not a connection.
     #[error(
         "connection `{name}` holds no valid connection; put it again with `perdura connection put {name} --file \
          connection.json`"
     )]
-    Invalid {
-        /// Which connection.
-        name: Box<str>,
-    },
+    Invalid { name: Box<str> },
 }
 
-/// Seals a connection under its name.
+/// Encrypts a connection under its name.
 ///
 /// # Panics
-/// When the system has no random numbers to give: nothing can be sealed safely then.
+/// If the system has no random numbers: nothing can be encrypted safely then.
 pub fn seal(key: &SealingKey, name: &str, connection: &Connection) -> Vec<u8> {
     let mut nonce = [0; NONCE_BYTES];
     getrandom::fill(&mut nonce).expect("the system has random numbers to give");
@@ -117,7 +105,7 @@ pub fn seal(key: &SealingKey, name: &str, connection: &Connection) -> Vec<u8> {
     [&[VERSION][..], &nonce, &sealed].concat()
 }
 
-/// Opens what was sealed under this name.
+/// Decrypts the bytes that were encrypted under this name.
 pub fn open(key: &SealingKey, name: &str, sealed: &[u8]) -> Result<Connection, OpenError> {
     let not_ours = || OpenError::NotOurs { name: name.into() };
     let (&version, rest) = sealed.split_first().ok_or_else(not_ours)?;

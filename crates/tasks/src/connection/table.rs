@@ -1,7 +1,7 @@
-//! The connections that a running server knows.
+//! The connections of a running server.
 //!
-//! A table that can be replaced while calls are under way: each call keeps the connection that it began with, and one
-//! that did not change keeps its token.
+//! The table can be replaced while calls are under way: each call keeps the connection that it began with, and an
+//! unchanged connection keeps its token.
 
 use super::oauth::Tokens;
 use super::{Authorization, Connection, OpenError, SealingKey, Token, TokenError, open};
@@ -12,10 +12,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tokio::time::Instant;
 use url::Url;
 
-/// Why a connection cannot be used, before anybody was called.
+/// Why a connection cannot be used. No call was made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectionError {
-    /// Nobody put it.
+    /// It does not exist.
     #[error(
         "there is no connection `{name}`; put it with `perdura connection put {name} --file connection.json`"
     )]
@@ -26,18 +26,18 @@ pub enum ConnectionError {
     )]
     Elsewhere {
         name: Box<str>,
-        /// Where the task would have sent it.
+        /// The host of the task.
         host: Box<str>,
-        /// Where it may be sent.
+        /// The hosts that it may be sent to.
         bound: Box<str>,
     },
-    /// It is there, and does not open.
+    /// It exists, and cannot be decrypted.
     #[error(transparent)]
     Shut(#[from] OpenError),
 }
 
 impl ConnectionError {
-    /// It may not be sent there.
+    /// It must not be sent there.
     fn elsewhere(name: &str, connection: &Connection, endpoint: &Url) -> Self {
         let host = endpoint.host_str().unwrap_or_default();
         let host = endpoint.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
@@ -58,7 +58,7 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// May it be sent there?
+    /// Checks that it may be sent there.
     pub(crate) fn judge(&self, endpoint: &Url) -> Result<(), ConnectionError> {
         if self.connection.goes_to(endpoint) {
             return Ok(());
@@ -66,7 +66,7 @@ impl Kept {
         Err(ConnectionError::elsewhere(&self.name, &self.connection, endpoint))
     }
 
-    /// The token to call with, if this connection needs one.
+    /// The token for a call, if this connection needs one.
     pub(crate) async fn token(&self, client: &Client, until: Instant) -> Result<Option<Token>, TokenError> {
         match &self.connection.authorization {
             Authorization::Basic { .. } | Authorization::ApiKey { .. } => Ok(None),
@@ -74,7 +74,7 @@ impl Kept {
         }
     }
 
-    /// Another token than the one that was refused, if this connection has such.
+    /// Another token than the refused one, if this connection has tokens.
     pub(crate) async fn renewed(
         &self,
         client: &Client,
@@ -95,18 +95,18 @@ enum Entry {
     Shut(OpenError),
 }
 
-/// The connections that a running server knows, by name.
+/// The connections of a running server, by name.
 #[derive(Default)]
 pub struct Connections(RwLock<BTreeMap<Box<str>, Entry>>);
 
 impl Connections {
-    /// Takes these in place of all others. One that did not change keeps its token.
+    /// Replaces all connections. An unchanged one keeps its token.
     pub fn replace(&self, connections: Vec<(String, Connection)>) {
         self.put(connections.into_iter().map(|(name, connection)| (name.into(), Ok(connection))));
     }
 
-    /// Opens these and takes them in place of all others. What does not open is returned, and a call that names it
-    /// gets the same error.
+    /// Decrypts these and replaces all connections with them. Returns those that cannot be decrypted; a call that names
+    /// one gets the same error.
     pub fn replace_sealed(&self, key: &SealingKey, sealed: Vec<(String, Vec<u8>)>) -> Vec<OpenError> {
         let opened: Vec<_> = sealed
             .into_iter()
@@ -135,7 +135,7 @@ impl Connections {
         }
     }
 
-    /// The connection that a definition names, by ARN or by name alone.
+    /// The connection that a definition names, by ARN or by name.
     pub(crate) fn get(&self, written: &str) -> Result<Arc<Kept>, ConnectionError> {
         let name = name_of(written);
         let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
@@ -147,7 +147,7 @@ impl Connections {
     }
 }
 
-/// The name in `arn:aws:events:REGION:ACCOUNT:connection/NAME/ID`; anything else is taken for a name.
+/// The name in `arn:aws:events:REGION:ACCOUNT:connection/NAME/ID`; any other text counts as a name.
 pub fn name_of(written: &str) -> &str {
     let path = written.strip_prefix("arn:").and_then(|rest| rest.split_once(":connection/"));
     path.map_or(written, |(_, path)| path.split_once('/').map_or(path, |(name, _)| name))

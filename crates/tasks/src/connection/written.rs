@@ -1,4 +1,4 @@
-//! Connections as people write them: JSON, read strictly, with errors that never show a value.
+//! Connections as users write them: JSON, parsed strictly, with errors that never show a value.
 
 use super::{Authorization, Connection, Extra, OAuth, Place};
 use crate::destination::Hosts;
@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use url::Url;
 use zeroize::Zeroizing;
 
-/// A connection that cannot be taken, and what to change.
+/// An invalid connection, and what to change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct WrittenError(String);
 
-/// The one place where secrets are written out: into the cipher.
+/// The only place that writes secrets out: into the cipher.
 #[derive(Deserialize)]
 #[serde(transparent)]
 struct Revealed(Secret);
@@ -80,8 +80,8 @@ fn post() -> String {
     "POST".into()
 }
 
-/// Headers that say how a request is framed. They follow from the request; another value would make two ends see two
-/// different requests.
+/// Headers that frame a request. They follow from the request; another value would make the two ends see different
+/// requests.
 const FRAMING: [&str; 10] = [
     "connection",
     "content-length",
@@ -96,8 +96,8 @@ const FRAMING: [&str; 10] = [
 ];
 
 impl Connection {
-    /// Reads what `perdura connection put NAME --file connection.json` is given. It must say where it may be sent:
-    /// otherwise whoever writes a definition could have it sent to himself.
+    /// Parses the file of `perdura connection put NAME --file connection.json`. It must name its hosts: otherwise an
+    /// author of a definition could have it sent to a host of their own.
     pub fn from_json(text: &str) -> Result<Self, WrittenError> {
         let connection = Self::from_kept(text)?;
         if connection.hosts.is_empty() {
@@ -107,21 +107,21 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Reads what was kept. One from before connections had hosts may be sent nowhere.
+    /// Parses a stored connection. One from before connections had hosts may be sent nowhere.
     pub(crate) fn from_kept(text: &str) -> Result<Self, WrittenError> {
         let written: Written =
             serde_json::from_str(text).map_err(|error| WrittenError(without_value(&error)))?;
         written.try_into().map_err(WrittenError)
     }
 
-    /// The same with its secrets, for the cipher.
+    /// The connection with its secrets, for the cipher.
     pub(super) fn revealed(&self) -> Zeroizing<Vec<u8>> {
         let written = Written::from(self.clone());
         Zeroizing::new(serde_json::to_vec(&written).expect("texts and maps of texts are JSON"))
     }
 }
 
-/// What the reader says, without the value that it stumbled over: that may be a secret in the wrong place.
+/// The parser's message without the value it stopped at: that may be a secret in the wrong place.
 fn without_value(error: &serde_json::Error) -> String {
     let said = error.to_string();
     match said.split_once(", expected") {

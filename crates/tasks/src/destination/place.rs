@@ -1,9 +1,8 @@
-//! Where somebody is: host, port and path of an address.
+//! Host, port and path of an address.
 
 use perdura_engine::asl::json::Payload;
 use url::Url;
 
-/// Host, port and path of an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     host: String,
@@ -17,31 +16,31 @@ impl Place {
         Some(Self { host, port: url.port_or_known_default(), path: url.path().to_owned() })
     }
 
-    /// Host and port: who is called there, as far as places for calls go.
+    /// Host and port: the receiver, for the limits on calls.
     pub(crate) fn receiver(&self) -> String {
         format!("{}:{}", self.host, self.port.unwrap_or_default())
     }
 
-    /// Where `http:invoke` is to call.
+    /// The address that `http:invoke` will call.
     pub(crate) fn of_input(input: &Payload) -> Option<Self> {
         let endpoint = input.value().get("ApiEndpoint")?.as_str()?;
         Self::of(&Url::parse(endpoint).ok()?)
     }
 }
 
-/// Which hosts are meant.
+/// A pattern for hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hosts {
     written: Box<str>,
-    /// In lower case; without the star where there was one.
+    /// In lower case, without the star.
     name: String,
-    /// Whether all below it are meant: `*.example.com`.
+    /// Whether it matches all subdomains: `*.example.com`.
     below: bool,
     port: Option<u16>,
 }
 
 impl Hosts {
-    /// Reads `api.bank.example`, `*.bank.example`, `127.0.0.1:8080`.
+    /// Parses `api.bank.example`, `*.bank.example`, `127.0.0.1:8080`.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| format!("host {text:?} {why}: write a name, as in \"api.bank.example\"");
         let (below, rest) = match text.strip_prefix("*.") {
@@ -54,7 +53,7 @@ impl Hosts {
         if rest.contains("//") || rest.contains('@') {
             return Err(wrong("is more than a host"));
         }
-        // A URL knows how a host is written: case, brackets, international names.
+        // The URL parser normalises a host: case, brackets, international names.
         let url =
             Url::parse(&format!("http://{rest}/")).map_err(|error| wrong(&format!("is none ({error})")))?;
         let name = url.host_str().filter(|_| url.path() == "/" && url.query().is_none());

@@ -1,11 +1,10 @@
-//! `refused`: the statuses and the names of errors that are a receiver's own word that it did nothing.
+//! `refused`: the statuses and error names by which a receiver says that it did nothing.
 
 use serde::{Deserialize, Deserializer, de};
 use std::fmt;
 use std::sync::Arc;
 
-/// Errors that are reported here when nobody knows what came of a call, or that mean all others: none is a receiver's own
-/// word.
+/// Errors that perdura reports itself for unknown outcomes, or that mean all others: none comes from the receiver.
 const NEVER: &[&str] = &[
     "States.ALL",
     "States.TaskFailed",
@@ -31,7 +30,7 @@ pub enum RefusedWord {
     Name(Arc<str>),
 }
 
-/// What `refused` says.
+/// The parsed entries of `refused`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Refusals {
     pub(crate) statuses: Vec<u16>,
@@ -39,7 +38,7 @@ pub(crate) struct Refusals {
 }
 
 impl Refusals {
-    /// Takes the entries apart, and refuses names that cannot be a refusal.
+    /// Parses the entries, and rejects names that cannot be a refusal.
     pub(crate) fn read(words: Vec<RefusedWord>) -> Result<Self, String> {
         let mut refusals = Self::default();
         for word in words {

@@ -1,4 +1,4 @@
-//! `[[destinations]]`, as they are written, and what they mean.
+//! `[[destinations]]`: the tables as written, and their parsed form.
 
 use super::place::Hosts;
 use super::{Destination, Refusals, RefusedWord, Who};
@@ -14,13 +14,13 @@ use std::time::Duration;
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DestinationTable {
-    /// A host, or with `*.` in front all below it.
+    /// A host, or with `*.` in front all subdomains.
     pub host: Option<String>,
-    /// How the path begins.
+    /// The beginning of the path.
     pub path: Option<String>,
     /// A resource's ARN, or a function's name.
     pub resource: Option<String>,
-    /// What is done when nobody knows whether a call was performed.
+    /// What to do about an unknown outcome.
     pub uncertain: Option<UncertainWord>,
     /// How long keys are remembered there, such as `24h`.
     pub key_memory: Option<String>,
@@ -34,14 +34,14 @@ pub struct DestinationTable {
     pub ambiguous: Vec<u16>,
 }
 
-/// A policy that stands at a function itself.
+/// A policy at a function itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShortForm {
-    /// What follows when nobody knows whether a call was performed.
+    /// What to do about an unknown outcome.
     pub uncertain: Option<Uncertain>,
     /// How long it remembers a key.
     pub key_memory: Option<Duration>,
-    /// What says that it did nothing.
+    /// The refusals of the function.
     pub(crate) refused: Refusals,
 }
 
@@ -50,7 +50,7 @@ impl ShortForm {
         *self == Self::default()
     }
 
-    /// A destination with this in place of its own. What says that nothing was done is said besides.
+    /// A destination overridden by this policy. Its refusals are added to those of the destination.
     pub(super) fn over(self, mut destination: Destination) -> Destination {
         let Policy { uncertain, key_memory_ms, refused } = &mut destination.policy;
         *uncertain = self.uncertain.unwrap_or(*uncertain);
@@ -108,7 +108,7 @@ impl DestinationTable {
     }
 }
 
-/// What statuses mean. Those of a function are checked like those of a destination.
+/// Parses lists of statuses. Those of a function are checked like those of a destination.
 pub(crate) fn statuses(lists: &[(&[u16], Verdict)]) -> Result<BTreeMap<u16, Verdict>, String> {
     let mut statuses = BTreeMap::new();
     for (list, verdict) in lists {

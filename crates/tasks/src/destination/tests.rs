@@ -1,4 +1,4 @@
-//! Who matches what, as a table.
+//! Which call matches which destination, as a table.
 
 use super::*;
 use crate::settings::{Settings, Tables};

@@ -8,15 +8,15 @@ use perdura_engine::{Certainty, Fault, Outcome};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The variable in which a command finds its key.
+/// The variable with a command's key.
 const KEY: &str = "PERDURA_IDEMPOTENCY_KEY";
-/// The variable in which a command that works on an activity finds its token.
+/// The variable with the task token of a command that works on an activity.
 const TOKEN: &str = "PERDURA_TASK_TOKEN";
 
 /// A task of an activity, for a command.
 #[derive(Clone, Copy, Debug)]
 pub struct Work<'a> {
-    /// Of which activity, for messages.
+    /// The activity, for messages.
     pub activity: &'a str,
     /// Its key on the wire.
     pub key: &'a str,
@@ -24,8 +24,8 @@ pub struct Work<'a> {
     pub input: &'a Arc<str>,
 }
 
-/// Runs a command for a task of an activity, to its end, and judges it as a function is judged. `group` can end it from
-/// elsewhere. It waits: not for an async thread.
+/// Runs a command for a task of an activity to its end, and returns its outcome as for a function. `group` can end it
+/// from elsewhere. It blocks: do not call it on an async thread.
 pub fn work(program: &Program, work: Work<'_>, bytes_max: usize, group: &Group) -> Outcome {
     let variables = [(KEY, work.key), (TOKEN, work.token)];
     let mut pauses = Pauses::default();
@@ -41,7 +41,7 @@ pub fn work(program: &Program, work: Work<'_>, bytes_max: usize, group: &Group) 
     }
 }
 
-/// Ends a command when nobody waits for it any more.
+/// Ends a command when its caller no longer waits.
 struct EndOnDrop(Group);
 
 impl Drop for EndOnDrop {
@@ -88,7 +88,7 @@ impl Functions {
             Ok(ended) => {
                 let outcome = of_command(&ended, calling.call.resource.whose(), calling.invocation.shape);
                 match &ended {
-                    // What a command writes to stderr is its log.
+                    // A command's stderr is its log.
                     Ended::Exited { stderr, .. } if calling.invocation.wants_log => {
                         with_log(outcome, LogResult::Text(stderr.as_bytes()))
                     }

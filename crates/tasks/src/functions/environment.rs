@@ -1,14 +1,14 @@
-//! What a command finds in its environment, besides its key.
+//! The environment of a command, besides its key.
 //!
-//! The environment of this process may hold the keys to everything that it keeps and calls: the key of connections,
-//! access keys, credentials of AWS. A command is somebody else's program, so it gets a short list of variables that
-//! programs need to run at all, and beyond it what the configuration names.
+//! The environment of this process may contain secrets: the key of connections, access keys, credentials of AWS. A
+//! command is a program of somebody else, so it gets a short list of variables that programs need to run at all, and
+//! those that the configuration names.
 
 use perdura_sigv4::Secret;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
-/// What every command gets, where it is set here. `LC_…` goes with them.
+/// The variables that every command gets, if they are set here. `LC_…` goes with them.
 const USUAL: &[&str] = &[
     "PATH",
     "HOME",
@@ -22,16 +22,16 @@ const USUAL: &[&str] = &[
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
 ];
-/// Our own settings, secrets among them.
+/// The prefix of our own settings, secrets among them.
 const OURS: &str = "PERDURA_";
 
 /// The environment of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
     inherited: Inherited,
-    /// What is passed on besides, by name.
+    /// The names of further variables to pass on.
     pass: Vec<String>,
-    /// What is set, whatever it is here.
+    /// Variables with a configured value.
     set: BTreeMap<String, Secret>,
 }
 
@@ -42,19 +42,19 @@ enum Inherited {
     AllButOurs,
 }
 
-/// `env` and `env_pass`, as they are written.
+/// `env` and `env_pass`, as written.
 pub(crate) struct Written {
     pub(crate) pass: Vec<String>,
     pub(crate) set: BTreeMap<String, Secret>,
 }
 
 impl Environment {
-    /// That of a person who starts a command from a shell: all of it, but nothing of ours.
+    /// The environment of a user's shell: all of it except our own settings.
     pub fn of_shell() -> Self {
         Self { inherited: Inherited::AllButOurs, ..Self::default() }
     }
 
-    /// The same with what is written besides, which counts before what is there already.
+    /// Adds configured variables, which override existing ones.
     pub(crate) fn with(mut self, written: Written) -> Result<Self, String> {
         for name in written.pass.iter().chain(written.set.keys()) {
             if name.is_empty() || name.contains(['=', '\0']) {
@@ -72,7 +72,7 @@ impl Environment {
         Ok(self)
     }
 
-    /// What a command gets of these variables.
+    /// The values of these variables for a command.
     pub(super) fn of(
         &self,
         ours: impl IntoIterator<Item = (OsString, OsString)>,

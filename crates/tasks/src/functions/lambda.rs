@@ -1,7 +1,7 @@
 //! A function at a Lambda-compatible endpoint, by Lambda's own Invoke.
 //!
-//! The key travels in the client context, as `custom.idempotencyKey`, which every Lambda runtime hands to its function.
-//! Requests are signed where there are credentials.
+//! The key is in the client context, as `custom.idempotencyKey`, which every Lambda runtime passes to its function.
+//! Requests are signed if there are credentials.
 
 use super::outcome::{LATEST, failed, succeeded, too_large};
 use super::web::{FUNCTION_ERROR, JSON, LOG_TYPE, TAIL, of_function_error, said, with_log_of};
@@ -23,10 +23,10 @@ const CLIENT_CONTEXT: HeaderName = HeaderName::from_static("x-amz-client-context
 const EXECUTED_VERSION: HeaderName = HeaderName::from_static("x-amz-executed-version");
 const ERROR_TYPE: HeaderName = HeaderName::from_static("x-amzn-errortype");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
-/// The longest client context that Lambda takes, in base64.
+/// The longest client context that Lambda accepts, in base64.
 const CLIENT_CONTEXT_BYTES_MAX: usize = 3_583;
 
-/// Which function, and where.
+/// A function and its endpoint.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Function<'a> {
     pub(super) endpoint: &'a Url,
@@ -99,7 +99,7 @@ impl Function<'_> {
     }
 }
 
-/// What the definition wrote, with the key in it. A key that it wrote itself wins.
+/// The definition's client context, with the key added. A key in the definition wins.
 pub(crate) fn client_context(written: Option<&str>, key: &str) -> Result<HeaderValue, String> {
     let mut context = match written {
         None => Map::new(),
@@ -135,7 +135,7 @@ pub(crate) fn client_context(written: Option<&str>, key: &str) -> Result<HeaderV
     Ok(HeaderValue::from_str(&text).expect("base64 is plain text"))
 }
 
-/// What an answer means.
+/// The outcome of an answer.
 fn of_answer(answer: &Incoming, shape: Shape, statuses: &BTreeMap<u16, Verdict>) -> Outcome {
     let Incoming { status, headers, body } = answer;
     if !(200..300).contains(status) {

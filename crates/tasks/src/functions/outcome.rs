@@ -1,4 +1,4 @@
-//! What the end of a command means, in Lambda's words. Pure.
+//! The outcome of a command's end, in Lambda's words. Pure.
 
 use super::process::Ended;
 use super::wanted::plain_name;
@@ -10,24 +10,24 @@ use perdura_engine::asl::object;
 use perdura_engine::{Certainty, Fault, Outcome};
 use std::time::Duration;
 
-/// The version that is named where whoever was called names none.
+/// The version in results if the function reports none.
 pub(crate) const LATEST: &str = "$LATEST";
 
-/// What a caller expects of a function.
+/// The form of the result that a caller expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// The answer alone: the bare function ARN.
     Bare,
     /// The answer as Lambda's Invoke wraps it.
     Invoke,
-    /// That it was called: `InvocationType: Event`.
+    /// Only that it was called: `InvocationType: Event`.
     Event,
-    /// That it could be called: `InvocationType: DryRun`.
+    /// Only that it could be called: `InvocationType: DryRun`.
     DryRun,
 }
 
 impl Shape {
-    /// The answer of a function, of this version, as the task's result.
+    /// Wraps a function's answer, of this version, as the task's result.
     pub(crate) fn wrap(self, answer: Payload, version: &str) -> Payload {
         match self {
             Self::Bare => answer,
@@ -42,7 +42,7 @@ impl Shape {
         }
     }
 
-    /// The task's result where only the call counts, and not what the function makes of it.
+    /// The task's result if only the call counts, not the function's answer.
     pub(crate) fn without_answer(self) -> Option<Payload> {
         match self {
             Self::Event | Self::DryRun => Some(self.wrap(Payload::default(), LATEST)),
@@ -51,10 +51,10 @@ impl Shape {
     }
 }
 
-/// As much of a log as Lambda gives back.
+/// How much of a log Lambda returns.
 const LOG_BYTES_MAX: usize = 4_096;
 
-/// With the end of the log in the answer of Invoke, as Lambda has it there.
+/// Adds the end of the log to the answer of Invoke, as Lambda does.
 pub(crate) fn with_log(outcome: Outcome, log: LogResult<'_>) -> Outcome {
     let Outcome::Succeeded { output } = &outcome else { return outcome };
     let Some(members) = output.value().as_object() else { return outcome };
@@ -72,12 +72,12 @@ pub(crate) fn with_log(outcome: Outcome, log: LogResult<'_>) -> Outcome {
 /// The log of a call.
 #[derive(Clone, Copy)]
 pub(crate) enum LogResult<'a> {
-    /// As Lambda gives it: base64.
+    /// In Lambda's form: base64.
     Encoded(&'a str),
     Text(&'a [u8]),
 }
 
-/// What came of a command. `whose` is what the task is called.
+/// The outcome of a command. `whose` is the name of the task.
 pub(crate) fn of_command(ended: &Ended, whose: &str, shape: Shape) -> Outcome {
     match (ended, shape.without_answer()) {
         (Ended::NotStarted { reason } | Ended::NotNow { reason }, _) => {
@@ -96,7 +96,7 @@ pub(crate) fn of_command(ended: &Ended, whose: &str, shape: Shape) -> Outcome {
             let fault = own_error(stdout).unwrap_or_else(|| {
                 Fault::new("Runtime.ExitError", if stderr.is_empty() { silent() } else { stderr.clone() })
             });
-            // It may have acted before it failed. That it did not is for its error's name to say, where it is listed.
+            // It may have acted before it failed. Only an error name in `refused` says that it did not.
             failed(fault, Certainty::Ambiguous)
         }
         (Ended::Killed { signal, stderr }, None) => {
@@ -111,10 +111,10 @@ pub(crate) fn failed(fault: Fault, certainty: Certainty) -> Outcome {
     Outcome::Failed { fault, certainty }
 }
 
-/// It has done its work. An answer that cannot be read is lost; the work is not.
+/// The function has done its work. If the answer cannot be parsed, only the answer is lost.
 pub(crate) fn succeeded(bytes: &[u8], at: &str, shape: Shape, version: &str) -> Outcome {
     match answer(bytes, at).map(|answer| shape.wrap(answer, version)) {
-        // Wrapped, it is one deeper than it came.
+        // Wrapping makes it one level deeper.
         Ok(output) if output.depth() > DEPTH_MAX => {
             let cause = format!("the answer {at} nests so deep that its wrapped form could not be read back");
             failed(Fault::new("Runtime.MarshalError", cause), Certainty::Ambiguous)
@@ -124,7 +124,7 @@ pub(crate) fn succeeded(bytes: &[u8], at: &str, shape: Shape, version: &str) -> 
     }
 }
 
-/// It answered with more than a payload may hold.
+/// The answer is larger than a payload may be.
 pub(crate) fn too_large(whose: &str) -> Outcome {
     let cause = format!(
         "The state/task '{whose}' returned a result with a size exceeding the maximum number of bytes service \
@@ -133,7 +133,7 @@ pub(crate) fn too_large(whose: &str) -> Outcome {
     failed(Fault::new(DATA_LIMIT_EXCEEDED, cause), Certainty::Ambiguous)
 }
 
-/// One JSON value; nothing at all is `null`.
+/// One JSON value; empty bytes are `null`.
 fn answer(bytes: &[u8], at: &str) -> Result<Payload, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| format!("the answer {at} is not UTF-8 text"))?;
     let text = without_mark(text).trim();
@@ -146,7 +146,7 @@ fn answer(bytes: &[u8], at: &str) -> Result<Payload, String> {
     })
 }
 
-/// The error that a failed function names itself, as Lambda's runtimes do. The cause is the whole of it.
+/// The error in the output of a failed function, as from Lambda's runtimes. The cause is the whole output.
 pub(crate) fn own_error(bytes: &[u8]) -> Option<Fault> {
     let answer = answer(bytes, "").ok()?;
     let error = answer.value().get("errorType")?.as_str()?;

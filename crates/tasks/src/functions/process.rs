@@ -1,7 +1,7 @@
-//! One command: text in, bytes out, with a bound on everything.
+//! Runs one command: text in, bytes out, with a limit on everything.
 //!
-//! A command leads a process group of its own, so that it can be ended with all that it started, and so that a
-//! Ctrl-C at the terminal reaches us alone. Whatever is left of the group when its leader ends is ended too.
+//! A command leads a process group of its own, so that it can be killed with all processes that it started, and so that
+//! a Ctrl-C at the terminal reaches only us. Processes left in the group when its leader ends are killed too.
 
 use super::Environment;
 use crate::lack::is_lack;
@@ -15,34 +15,32 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// How much of what a command writes to stderr is kept: its end, as long as a cause may be on AWS.
+/// How much of a command's stderr is kept: its end, as long as a cause may be on AWS.
 const STDERR_KEPT: usize = 32 * 1024;
 /// How long a pipe may stay open after its command ended: a process that left the group may hold it.
 const PIPE_GRACE: Duration = Duration::from_secs(1);
 
-/// What a command is: a program with its arguments, and where it runs.
+/// A program with its arguments, and the folder it runs in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
     /// The program: a path, or a name that is looked up in PATH.
     pub path: PathBuf,
-    /// What it is started with.
     pub arguments: Vec<String>,
-    /// Where it runs.
     pub folder: PathBuf,
-    /// What it finds in its environment, besides the key.
+    /// Its environment, besides the key.
     pub environment: Environment,
 }
 
 /// How a command ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// By itself, with these bytes on stdout and stderr.
+    /// It exited, with these bytes on stdout and stderr.
     Exited { code: i32, stdout: Vec<u8>, stderr: String },
-    /// By a signal that was not ours.
+    /// A signal killed it that was not ours.
     Killed { signal: i32, stderr: String },
-    /// It wrote more than may be, and was ended.
+    /// Its output was too large, and it was killed.
     Flooded,
-    /// It was started, and could not be listened to or waited for, and was ended. It may have acted before.
+    /// It was started, but could not be read or waited for, and was killed. It may have acted before.
     Unattended { reason: String },
     /// It could not be started.
     NotStarted { reason: String },
@@ -50,7 +48,7 @@ pub(crate) enum Ended {
     NotNow { reason: String },
 }
 
-/// The processes of a command, for as long as there are any.
+/// The process group of a command.
 #[derive(Clone, Debug, Default)]
 pub struct Group(Arc<Mutex<Life>>);
 
@@ -58,7 +56,7 @@ pub struct Group(Arc<Mutex<Life>>);
 enum Life {
     #[default]
     Before,
-    /// Led by this process, which has not been waited for, so the number is still its own.
+    /// Led by this process, which has not been waited for, so its number cannot be reused yet.
     Running(Pid),
     Over,
 }
@@ -68,12 +66,12 @@ impl Group {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends all of it. One that has not begun will not begin.
+    /// Kills the whole group. A command that has not begun will not begin.
     pub fn kill(&self) {
         self.end();
     }
 
-    /// The same, and whether it had begun.
+    /// Kills the group; returns whether it had begun.
     pub(super) fn end(&self) -> bool {
         let mut life = self.lock();
         match *life {
@@ -89,7 +87,7 @@ impl Group {
         }
     }
 
-    /// Starts the command, unless it was ended before.
+    /// Starts the command, unless it was killed before.
     fn spawn(&self, command: &mut Command) -> io::Result<Option<Child>> {
         let mut life = self.lock();
         if matches!(*life, Life::Over) {
@@ -100,7 +98,7 @@ impl Group {
         Ok(Some(child))
     }
 
-    /// The leader has ended and is still to be waited for: what is left of the group goes.
+    /// The leader has ended and was not waited for yet: kills the rest of the group.
     fn close(&self) {
         let mut life = self.lock();
         if let Life::Running(leader) = *life {
@@ -111,12 +109,12 @@ impl Group {
 }
 
 fn end(leader: Pid) {
-    // A group that is gone already is as good as one that was ended.
+    // An error means that the group is gone already.
     let _ = kill_process_group(leader, Signal::KILL);
 }
 
-/// Runs a command to its end. `group` can end it from elsewhere. All that is needed to attend to it is there before it
-/// begins, so that nothing is started that would have to be given up.
+/// Runs a command to its end. `group` can kill it from elsewhere. The threads and pipes are ready before the command
+/// begins, so that a started command never has to be given up.
 pub(crate) fn run(
     program: &Program,
     variables: &[(&str, &str)],
@@ -140,7 +138,7 @@ pub(crate) fn run(
     match started {
         Ok(Some((attendance, mut child))) => attendance.attend(&mut child, group).unwrap_or_else(|error| {
             group.close();
-            // It was just ended; what is waited for leaves no trace in the system's table.
+            // It was just killed; waiting for it removes it from the system's process table.
             let _ = child.wait();
             Ended::Unattended { reason: error.to_string() }
         }),
@@ -153,7 +151,8 @@ pub(crate) fn run(
     }
 }
 
-/// Those who feed a command and listen to it. They wait for its pipes, and end if there will be none.
+/// The threads that write a command's stdin and read its output. They wait for its pipes, and end if there will be
+/// none.
 struct Attendance {
     stdin: SyncSender<ChildStdin>,
     stdout: (SyncSender<ChildStdout>, Heard),
@@ -164,7 +163,7 @@ impl Attendance {
     fn prepare(input: Arc<str>, bytes_max: usize, group: &Group) -> io::Result<Self> {
         let (stdin, given) = mpsc::sync_channel::<ChildStdin>(1);
         apart("stdin", move || {
-            // A command need not read what it is given.
+            // A command need not read its input.
             let _ = given.recv().map(|mut stdin| stdin.write_all(input.as_bytes()));
         })?;
         let stdout = Heard::listen("stdout", Keep::All { bytes_max }, group.clone())?;
@@ -172,7 +171,7 @@ impl Attendance {
         Ok(Self { stdin, stdout, stderr })
     }
 
-    /// Feeds a command, listens to it and waits for it.
+    /// Serves a command's pipes, and waits for its end.
     fn attend(self, child: &mut Child, group: &Group) -> io::Result<Ended> {
         hand(&self.stdin, child.stdin.take());
         hand(&self.stdout.0, child.stdout.take());
@@ -181,15 +180,15 @@ impl Attendance {
     }
 }
 
-/// Gives a pipe to whoever waits for it.
+/// Passes a pipe to the thread that waits for it.
 fn hand<Pipe>(to: &SyncSender<Pipe>, pipe: Option<Pipe>) {
-    // Each waits until it has one.
+    // Each thread waits until it has its pipe.
     let _ = pipe.map(|pipe| to.send(pipe));
 }
 
-/// Waits for a command that is fed and listened to.
+/// Waits for a command whose pipes are served.
 fn attend(child: &mut Child, stdout: Heard, stderr: Heard, group: &Group) -> io::Result<Ended> {
-    // Not waited for yet: until then nobody else can get its number.
+    // Do not reap it yet: until then no other process can get its number.
     while let Err(rustix::io::Errno::INTR) =
         waitid(WaitId::Pid(Pid::from_child(child)), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
     {}
@@ -203,37 +202,37 @@ fn attend(child: &mut Child, stdout: Heard, stderr: Heard, group: &Group) -> io:
     })
 }
 
-/// Does something in a thread of its own, whose result can be waited for.
+/// Runs work in a thread of its own; its result can be waited for.
 fn apart<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<Receiver<T>> {
     let (sender, receiver) = mpsc::sync_channel(1);
     thread::Builder::new().name(name.into()).spawn(move || {
-        // Nobody may be left to hear of it.
+        // The receiver may be gone.
         let _ = sender.send(work());
     })?;
     Ok(receiver)
 }
 
-/// What a command wrote to a pipe so far.
+/// The output of a command on a pipe so far.
 struct Heard {
     bytes: Arc<Mutex<Vec<u8>>>,
-    /// Whether it was too much, once the pipe has closed.
+    /// Whether it was too much, sent once the pipe has closed.
     closed: Receiver<bool>,
 }
 
-/// How much of it is kept.
+/// How much of the output to keep.
 #[derive(Clone, Copy)]
 enum Keep {
-    /// All, and more than this is too much.
+    /// All; more than this is too much.
     All { bytes_max: usize },
     /// The last [`STDERR_KEPT`] bytes.
     End,
 }
 
 impl Heard {
-    /// Listens to the pipe that it will be given.
+    /// Reads the pipe that it will be given.
     fn listen<Pipe: Read + Send + 'static>(
         name: &str,
         keep: Keep,
@@ -252,14 +251,14 @@ impl Heard {
         Ok((pipe, Self { bytes, closed }))
     }
 
-    /// All that was kept; `None` if it was too much. To be asked when the command has ended.
+    /// All of the output; `None` if it was too much. Call it when the command has ended.
     fn all(self) -> Option<Vec<u8>> {
         let too_much = self.closed.recv_timeout(PIPE_GRACE).unwrap_or(false);
         (!too_much).then(|| std::mem::take(&mut *self.bytes.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 }
 
-/// Reads until the pipe closes, or until it is too much.
+/// Reads until the pipe closes, or until the output is too large.
 fn hear(mut pipe: impl Read, keep: Keep, kept: &Mutex<Vec<u8>>) -> bool {
     let mut chunk = [0; 8192];
     loop {
@@ -267,7 +266,7 @@ fn hear(mut pipe: impl Read, keep: Keep, kept: &Mutex<Vec<u8>>) -> bool {
             Ok(0) => return false,
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            // What was read before is what there is.
+            // Keep the bytes that were read before.
             Err(_) => return false,
         };
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);

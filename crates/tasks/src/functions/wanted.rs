@@ -1,4 +1,4 @@
-//! Which function a call asks for, and with what. Pure.
+//! The function that a call names, and its arguments. Pure.
 
 use super::Shape;
 use perdura_engine::asl::error::RUNTIME;
@@ -7,22 +7,21 @@ use perdura_engine::asl::resource::{Resource, Target, TaskKind};
 use perdura_engine::{Call, Certainty, Fault, Outcome};
 use std::sync::Arc;
 
-/// A call of a function, in the words of Lambda's Invoke.
+/// A call of a function, with the members of Lambda's Invoke.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Invocation {
-    /// As it was written: bare, with a version or alias behind it, or as an ARN.
+    /// As written: bare, with a version or alias behind it, or as an ARN.
     pub(crate) name: Arc<str>,
-    /// Which version or alias.
     pub(crate) qualifier: Option<Arc<str>>,
     pub(crate) payload: Payload,
     pub(crate) shape: Shape,
-    /// As it was written: base64.
+    /// As written: base64.
     pub(crate) client_context: Option<Arc<str>>,
-    /// Whether the end of the log is wanted with the answer: `LogType: Tail`.
+    /// Whether the answer should contain the end of the log: `LogType: Tail`.
     pub(crate) wants_log: bool,
 }
 
-/// The function that a call asks for; where its arguments are wrong, nothing is called, and this comes of it.
+/// The function that a call names; if its arguments are wrong, the outcome without a call.
 pub(crate) fn invocation(call: &Call) -> Result<Invocation, Outcome> {
     if let Target::Function { .. } = call.resource.target {
         return Ok(Invocation {
@@ -40,7 +39,7 @@ pub(crate) fn invocation(call: &Call) -> Result<Invocation, Outcome> {
     })
 }
 
-/// The name of the function that a call means, as it is written: an ARN, or Invoke's `FunctionName`.
+/// The function's name in a call, as written: an ARN, or Invoke's `FunctionName`.
 pub(crate) fn function_of<'a>(resource: &'a Resource, input: &'a Payload) -> Option<&'a str> {
     match &resource.target {
         Target::Function { .. } => Some(&resource.arn),
@@ -51,7 +50,7 @@ pub(crate) fn function_of<'a>(resource: &'a Resource, input: &'a Payload) -> Opt
     }
 }
 
-/// The function that a name means: bare, with an alias or version behind it, or as an ARN.
+/// The bare name of a function: without ARN, alias and version.
 pub(crate) fn plain_name(name: &str) -> &str {
     let name = name.rsplit_once("function:").map_or(name, |(_, name)| name);
     name.split(':').next().unwrap_or(name)
@@ -63,7 +62,7 @@ pub(crate) fn written_qualifier(name: &str) -> Option<Arc<str>> {
     name.split_once(':').map(|(_, qualifier)| qualifier.into())
 }
 
-/// The arguments of Lambda's Invoke, or what is wrong with them.
+/// Parses the arguments of Lambda's Invoke, or returns the mistake.
 fn invoke(input: &Payload) -> Result<Invocation, String> {
     let arguments = input.value();
     let Some(name) = text(arguments, "FunctionName")? else {
@@ -80,7 +79,7 @@ fn invoke(input: &Payload) -> Result<Invocation, String> {
     };
     let payload = match arguments.get("Payload") {
         None | Some(Value::Null) => Payload::default(),
-        // The text of a string is sent: JSON in it is what the function receives.
+        // A string is sent as its text: JSON in it becomes the function's input.
         Some(Value::String(text)) => {
             Payload::from_text(text.clone()).unwrap_or_else(|_| Value::String(text.clone()).into())
         }
@@ -96,7 +95,7 @@ fn invoke(input: &Payload) -> Result<Invocation, String> {
     Ok(Invocation { name, qualifier, payload, shape, client_context, wants_log })
 }
 
-/// An argument that is a text where it is given.
+/// An optional text argument.
 fn text(arguments: &Value, field: &str) -> Result<Option<Arc<str>>, String> {
     let Some(value) = arguments.get(field) else { return Ok(None) };
     match value.as_str() {

@@ -1,7 +1,7 @@
 //! A function at a URL: the payload is posted there, and the answer is JSON.
 //!
-//! Errors have Lambda's names where Lambda has one, so that the Retry that AWS advises works for a function wherever it
-//! is. A refusal that Lambda could never give is called after its status, as `http:invoke` calls it.
+//! Errors have Lambda's names where Lambda has one, so that the Retry that AWS advises works for every kind of
+//! function. A refusal that Lambda cannot give is named by its status, as in `http:invoke`.
 
 use super::outcome::{LATEST, LogResult, failed, own_error, succeeded, timed_out, too_large, with_log};
 use super::{Bounds, Calling, Line, Shape, body};
@@ -15,14 +15,14 @@ use perdura_engine::{Certainty, Fault, Outcome};
 use std::collections::BTreeMap;
 use url::Url;
 
-/// Says that the function itself failed; the answer is its error.
+/// The header that says that the function itself failed; the answer is its error.
 pub(super) const FUNCTION_ERROR: HeaderName = HeaderName::from_static("x-amz-function-error");
-/// How much of the log is wanted, and its end in base64: both as Lambda has them.
+/// The headers that request the log and return its end in base64, both as Lambda's.
 pub(super) const LOG_TYPE: HeaderName = HeaderName::from_static("x-amz-log-type");
 const LOG_RESULT: HeaderName = HeaderName::from_static("x-amz-log-result");
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 pub(super) const TAIL: HeaderValue = HeaderValue::from_static("Tail");
-/// The longest cause that Step Functions takes.
+/// The longest cause that Step Functions accepts.
 const CAUSE_CHARS_MAX: usize = 32_768;
 
 /// Posts the payload.
@@ -52,7 +52,7 @@ pub(super) async fn post(line: Line<'_>, url: &Url, bounds: Bounds, calling: Cal
     }
 }
 
-/// With the log that came with the answer, if it is wanted. A function that sends none has an empty one.
+/// Adds the log of the answer, if it is wanted. A function that sends none has an empty one.
 pub(super) fn with_log_of(answer: &Incoming, wants_log: bool, outcome: Outcome) -> Outcome {
     if !wants_log {
         return outcome;
@@ -61,7 +61,7 @@ pub(super) fn with_log_of(answer: &Incoming, wants_log: bool, outcome: Outcome) 
     with_log(outcome, LogResult::Encoded(log.unwrap_or_default()))
 }
 
-/// What an answer means.
+/// The outcome of an answer.
 fn of_answer(answer: &Incoming, shape: Shape, statuses: &BTreeMap<u16, Verdict>) -> Outcome {
     let Incoming { status, headers, body } = answer;
     let is_success = (200..300).contains(status);
@@ -75,7 +75,7 @@ fn of_answer(answer: &Incoming, shape: Shape, statuses: &BTreeMap<u16, Verdict>)
         return succeeded(body, "of the function", shape, LATEST);
     }
     match statuses.get(status) {
-        // The answer to something that was done already need not look like the answer to doing it.
+        // The answer to a repeated call may differ from the first answer.
         Some(Verdict::Done) => {
             let text = String::from_utf8_lossy(body);
             let text = without_mark(&text).trim();
@@ -88,8 +88,8 @@ fn of_answer(answer: &Incoming, shape: Shape, statuses: &BTreeMap<u16, Verdict>)
     }
 }
 
-/// The function itself failed. It may have acted before it did: an exception knows nothing of that. That it did not is for
-/// its error's name to say, where it is listed.
+/// The function itself failed. It may have acted before: an exception does not tell. Only an error name in `refused`
+/// says that it did not.
 pub(super) fn of_function_error(body: &[u8]) -> Outcome {
     let fault = own_error(body).unwrap_or_else(|| {
         let cause = format!(
@@ -101,7 +101,7 @@ pub(super) fn of_function_error(body: &[u8]) -> Outcome {
     failed(fault, Certainty::Ambiguous)
 }
 
-/// The error of an answer outside 2xx: the one that it names itself, or the nearest of Lambda's, or the status.
+/// The error of an answer outside 2xx: the one in its body, or the nearest of Lambda's, or the status.
 fn of_status(status: u16, body: &[u8]) -> Fault {
     own_error(body).unwrap_or_else(|| {
         let cause = match said(body) {
@@ -127,7 +127,7 @@ fn of_error(error: &CallError, whose: &str) -> Outcome {
     failed(Fault::new(name, error.to_string()), error.certainty())
 }
 
-/// The text of an answer, as far as a cause goes.
+/// The text of an answer, up to the length of a cause.
 pub(crate) fn said(body: &[u8]) -> String {
     String::from_utf8_lossy(body).trim().chars().take(CAUSE_CHARS_MAX).collect()
 }

@@ -1,4 +1,4 @@
-//! What the definition asks for: the members of an HTTP Task's arguments, read once and strictly.
+//! The arguments of an HTTP Task, parsed once and strictly.
 
 use http::{HeaderName, HeaderValue, Method};
 use perdura_engine::Fault;
@@ -18,7 +18,7 @@ pub(super) struct Arguments<'a> {
     pub(super) encoding: Encoding,
 }
 
-/// How a body that is no string is written.
+/// How a body that is not a string is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
     Json,
@@ -49,7 +49,8 @@ const MEMBERS: [&str; 8] = [
     "Transform",
 ];
 
-/// What AWS refuses in a definition. `content-length` is not among them; it follows from the body and is left out.
+/// Headers that AWS refuses in a definition. `content-length` is not among them; it follows from the body and is left
+/// out.
 #[rustfmt::skip]
 const FORBIDDEN: [&str; 32] = [
     "a-im", "accept-charset", "accept-datetime", "accept-encoding", "authorization", "cache-control",
@@ -60,7 +61,7 @@ const FORBIDDEN: [&str; 32] = [
 ];
 const FORBIDDEN_PREFIXES: [&str; 3] = ["x-forwarded-", "x-amz-", "x-amzn-"];
 
-/// A mistake in the definition or its data: nobody was called, and calling again would not help.
+/// A mistake in the definition or its data: no call was made, and a retry would not help.
 pub(super) fn runtime(cause: impl Into<String>) -> Fault {
     Fault::new("States.Runtime", cause.into())
 }
@@ -198,7 +199,7 @@ fn texts(value: &Value) -> Option<Vec<String>> {
     }
 }
 
-/// A value as text, if it is one by nature.
+/// The value as text, if it is a scalar.
 pub(super) fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.to_string()),
@@ -234,7 +235,7 @@ mod tests {
     use super::*;
     use perdura_engine::asl::json::parse;
 
-    /// The arguments of a GET with these members in addition.
+    /// The parsed arguments of a GET with these additional members.
     fn read(more: &str) -> Result<String, String> {
         let text = format!(r#"{{"ApiEndpoint": "https://a.test/p", "Method": "GET"{more}}}"#);
         let value = parse(&text).expect(&text);

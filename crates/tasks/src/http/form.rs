@@ -1,15 +1,15 @@
-//! URL encoding, of query parameters and of bodies that are sent as a form.
+//! URL encoding of query parameters and of form bodies.
 
 use super::arguments::{ArrayFormat, scalar};
 use perdura_engine::asl::json::{Map, Value};
 use perdura_sigv4::escaped;
 
-/// The form became larger than a payload may be.
+/// The form is larger than a payload may be.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooLong;
 
-/// Writes an object as a form. Members inside members are named as in `a[b]`. A name is repeated for each value
-/// under it, so a small document can make a long form: it ends at `bytes_max`.
+/// Encodes an object as a form. Nested members are named as in `a[b]`. A name is repeated for each value under it, so a
+/// small document can make a long form: it ends at `bytes_max`.
 pub(super) fn encode(body: &Value, format: ArrayFormat, bytes_max: usize) -> Result<String, TooLong> {
     let mut form = Form { text: String::new(), format, bytes_max };
     for (name, value) in body.as_object().into_iter().flat_map(Map::iter) {
@@ -50,7 +50,7 @@ impl Form {
             match self.format {
                 ArrayFormat::Repeat => self.add(name, item)?,
                 ArrayFormat::Brackets => self.add(&nested(name, ""), item)?,
-                // A list of values cannot say where in them an object begins, so those get their index.
+                // A list of values cannot show where an object in it begins, so objects get their index.
                 ArrayFormat::Indices | ArrayFormat::Commas => {
                     self.add(&nested(name, &at.to_string()), item)?;
                 }

@@ -1,27 +1,27 @@
-//! Credentials in what an API says: it may repeat what it was sent, and spell it in a way of its own.
+//! Masks credentials in an API's answer, which may repeat its request in another encoding.
 //!
-//! A secret is looked for letter by letter, each as it is or as JSON, HTML, an address or a form spells it, mixed as they
-//! come. JSON within JSON has backslashes before backslashes, so there may be more of them than the secret has. Where in
-//! doubt, rather too much is masked.
+//! It searches for a secret letter by letter, each letter plain or as JSON, HTML, URLs or forms encode it, in any
+//! mixture. JSON within JSON has backslashes before backslashes, so there may be more of them than in the secret. In
+//! doubt it masks too much.
 //!
-//! A short secret, a PIN for instance, would be found inside of innocent words and numbers. So it is masked where it
-//! stands as a whole word. Each text is walked through once for each secret, whatever is in it.
+//! A short secret, such as a PIN, would be found inside harmless words and numbers. So it is masked only as a whole
+//! word. Each text is scanned once for each secret, whatever its content.
 
 use perdura_engine::asl::json::{Map, Value, parse, without_mark};
 use perdura_sigv4::Secret;
 
-/// From this length on a secret is masked wherever it is; a shorter one as a whole word.
+/// From this length on a secret is masked anywhere; a shorter one as a whole word.
 const ANYWHERE_BYTES_MIN: usize = 6;
-/// Shorter ones are no secrets: whoever wants to know them tries them all. They stand in every answer.
+/// Shorter values are not masked: an attacker can try them all, and they occur in every answer.
 const SECRET_BYTES_MIN: usize = 3;
-/// What stands in place of a secret.
+/// The replacement of a secret.
 const MASK: &str = "…";
 /// JSON in JSON, six deep, has about so many backslashes before a letter.
 const BACKSLASHES_MAX: usize = 64;
 /// The longest reference of HTML to one character: `&#1114111;`, with some zeros.
 const REFERENCE_BYTES_MAX: usize = 16;
 
-/// The text without secrets, however they are spelled. Longer ones are to come first.
+/// The text without secrets, in any encoding. Longer secrets must come first.
 pub(super) fn without(text: &str, secrets: &[Secret]) -> String {
     let mut text = text.to_owned();
     for secret in secrets.iter().map(Secret::reveal).filter(|secret| secret.len() >= SECRET_BYTES_MIN) {
@@ -35,15 +35,15 @@ pub(super) fn without(text: &str, secrets: &[Secret]) -> String {
     text
 }
 
-/// A document without secrets; `None`: it is no JSON, or it may be none without them. Where a number or the name of a member is a
-/// secret, a text takes its place, so that the rest can still be used.
+/// A document without secrets; `None`: it is not JSON, or masking might break it. If a number or the name of a member
+/// is a secret, a text takes its place, so that the rest stays usable.
 pub(super) fn document(text: &str, secrets: &[Secret]) -> Option<Value> {
     let text = without_mark(text);
     let masked = without(text, secrets);
     if let Ok(value) = parse(&masked) {
         return Some(value);
     }
-    // One with such signs in it may reach over several values, so that none of them has all of it.
+    // A secret with such characters may extend over several values, so that none of them contains all of it.
     let joins = |char: char| "{}[]\",:".contains(char) || char.is_whitespace();
     let reaches_over = |secret: &str| secret.contains(joins) && text.contains(secret);
     if secrets.iter().map(Secret::reveal).any(reaches_over) {
@@ -52,7 +52,7 @@ pub(super) fn document(text: &str, secrets: &[Secret]) -> Option<Value> {
     Some(inside(&parse(text).ok()?, secrets))
 }
 
-/// The value with each text, name and number in it masked. Its depth is bounded, because it was parsed.
+/// Masks each text, name and number in the value. Its depth is bounded, because it was parsed.
 fn inside(value: &Value, secrets: &[Secret]) -> Value {
     match value {
         Value::String(text) => without(text, secrets).into(),
@@ -70,7 +70,7 @@ fn inside(value: &Value, secrets: &[Secret]) -> Value {
     }
 }
 
-/// The text without a secret, as it is or as it is spelled; `None`: it is not in it.
+/// The text without a secret in any encoding; `None`: the text does not contain it.
 fn without_one(text: &str, secret: &str, has_spellings: bool) -> Option<String> {
     let first = secret.chars().next()?;
     let starts: &[char] = if has_spellings { &[first, '\\', '&', '%', '+'] } else { &[first] };
@@ -79,7 +79,7 @@ fn without_one(text: &str, secret: &str, has_spellings: bool) -> Option<String> 
     let (mut at, mut kept) = (0, 0);
     while let Some(found) = text[at..].find(starts) {
         at += found;
-        // Only the last ones of a long run may belong to a letter.
+        // Only the last backslashes of a long run may belong to a letter.
         at += backslashes(&text[at..]).saturating_sub(BACKSLASHES_MAX);
         let length = spelled(&text[at..], secret);
         match length.filter(|length| may_be_inside || is_word(text, at, at + length)) {
@@ -96,7 +96,7 @@ fn without_one(text: &str, secret: &str, has_spellings: bool) -> Option<String> 
     masked.map(|masked| masked + &text[kept..])
 }
 
-/// Whether no word goes on at either end of this part. One whose end is no letter is a word wherever it stands.
+/// Whether this part is a whole word. An end that is not a letter is always the end of a word.
 fn is_word(text: &str, from: usize, to: usize) -> bool {
     let is_letter = |char: char| char.is_alphanumeric() || char == '_';
     let (before, part, after) = (&text[..from], &text[from..to], &text[to..]);
@@ -106,7 +106,7 @@ fn is_word(text: &str, from: usize, to: usize) -> bool {
     !goes_on_before && !goes_on_after
 }
 
-/// Whether the letters at the end spell another sign, as in `\n`, `\u0020` and `%20`.
+/// Whether the letters at the end are an escape for another character, as in `\n`, `\u0020` and `%20`.
 fn ends_in_escape(text: &str) -> bool {
     let end = &text.as_bytes()[text.len().saturating_sub(6)..];
     let is_hex = |digits: &[u8]| digits.iter().all(u8::is_ascii_hexdigit);
@@ -118,7 +118,7 @@ fn ends_in_escape(text: &str) -> bool {
     }
 }
 
-/// How many bytes at the start of a text spell the whole secret.
+/// How many bytes at the start of a text encode the whole secret.
 fn spelled(text: &str, secret: &str) -> Option<usize> {
     let (mut rest, mut wanted) = (text, secret);
     while let Some(letter) = wanted.chars().next() {
@@ -126,10 +126,10 @@ fn spelled(text: &str, secret: &str) -> Option<usize> {
         let after = &rest[escapes..];
         if letter == '\\' && escapes > 0 && escape(after, letter).is_none() {
             let own = backslashes(wanted);
-            // However many there are, they stand for those of the secret.
+            // Any number of backslashes counts as those of the secret.
             (rest, wanted) =
                 if escapes < own { (after, &wanted[escapes..]) } else { (after, &wanted[own..]) };
-            // What they may have been for besides: the letter after them.
+            // Or they escape the letter after them.
             let Some(next) = wanted.chars().next().filter(|_| escapes > own) else { continue };
             let length = plain(rest, next).or_else(|| escape(rest, next))?;
             (rest, wanted) = (&rest[length..], &wanted[next.len_utf8()..]);
@@ -151,13 +151,13 @@ fn backslashes(text: &str) -> usize {
     text.bytes().take_while(|byte| *byte == b'\\').count()
 }
 
-/// As it is; a form has `+` for a space.
+/// The plain letter; a form has `+` for a space.
 fn literal(text: &str, letter: char) -> Option<usize> {
     let is_it = text.starts_with(letter) || letter == ' ' && text.starts_with('+');
     is_it.then_some(if text.starts_with(letter) { letter.len_utf8() } else { 1 })
 }
 
-/// As JSON has it after a backslash: `n`, `u00e9`, `ud83d\ude00`.
+/// The letter's JSON escape after a backslash: `n`, `u00e9`, `ud83d\ude00`.
 fn escape(text: &str, letter: char) -> Option<usize> {
     let short = match letter {
         '\u{8}' => Some('b'),
@@ -184,7 +184,7 @@ fn escape(text: &str, letter: char) -> Option<usize> {
     Some(text.len() - rest.len())
 }
 
-/// As HTML has it: `&amp;`, `&#39;`, `&#x27;`.
+/// The letter's HTML reference: `&amp;`, `&#39;`, `&#x27;`.
 fn reference(text: &str, letter: char) -> Option<usize> {
     let name = text.strip_prefix('&')?;
     let end = name.bytes().take(REFERENCE_BYTES_MAX).position(|byte| byte == b';')?;
@@ -207,7 +207,7 @@ fn reference(text: &str, letter: char) -> Option<usize> {
     (meant == letter).then_some(end + 2)
 }
 
-/// As an address has it: `%26`, `%C3%a9`.
+/// The letter's percent encoding: `%26`, `%C3%a9`.
 fn percent(text: &str, letter: char) -> Option<usize> {
     let mut rest = text;
     for byte in letter.encode_utf8(&mut [0; 4]).bytes() {
@@ -305,7 +305,7 @@ mod tests {
         }
     }
 
-    /// One way to spell a letter, by a number.
+    /// One encoding of a letter, by a number.
     fn spell(letter: char, how: u32) -> String {
         let mut units = [0; 2];
         let units = letter.encode_utf16(&mut units);

@@ -1,4 +1,4 @@
-//! From an answer to an outcome: what the task's output is, or which error it has, and how certain that is.
+//! Turns an answer into an outcome: the task's output, or its error and whether the call was performed.
 
 use super::Verdict;
 use super::mask::{document, without};
@@ -12,10 +12,10 @@ use perdura_engine::{Certainty, Fault, Outcome};
 use perdura_sigv4::Secret;
 use std::collections::BTreeMap;
 
-/// A cause is for people; AWS cuts it here, too.
+/// A cause is for people; AWS truncates it here, too.
 const CAUSE_CHARS_MAX: usize = 32_768;
 
-/// What a status means: as the destination says, or as it is by default.
+/// The meaning of a status: the destination's, or the default.
 pub(super) fn verdict(status: u16, statuses: &BTreeMap<u16, Verdict>) -> Verdict {
     match statuses.get(&status) {
         Some(verdict) => *verdict,
@@ -27,7 +27,7 @@ pub(super) fn verdict(status: u16, statuses: &BTreeMap<u16, Verdict>) -> Verdict
     }
 }
 
-/// What came of a call that was answered.
+/// The outcome of a call with an answer.
 pub(super) fn of_answer(answer: &Incoming, statuses: &BTreeMap<u16, Verdict>, secrets: &[Secret]) -> Outcome {
     let text = text_of(answer);
     let certainty = match verdict(answer.status, statuses) {
@@ -47,7 +47,7 @@ pub(super) fn of_answer(answer: &Incoming, statuses: &BTreeMap<u16, Verdict>, se
     failed(format!("States.Http.StatusCode.{}", answer.status), cause, certainty)
 }
 
-/// What came of a call that was not answered.
+/// The outcome of a call without an answer.
 pub(super) fn of_error(error: &CallError, allowance: Allowance) -> Outcome {
     let name = match error {
         CallError::Forbidden { .. } => "States.Permissions",
@@ -58,7 +58,7 @@ pub(super) fn of_error(error: &CallError, allowance: Allowance) -> Outcome {
         CallError::TooLarge { .. } => "States.DataLimitExceeded",
     };
     let cause = match error {
-        // The time it was given was what a token left over; what counts is the time of the whole call.
+        // The time limit here is the rest after getting a token; the message shows the limit of the whole call.
         CallError::TimedOut { host, sent, .. } => {
             CallError::TimedOut { host: host.clone(), sent: *sent, after: allowance.lasts_for }.to_string()
         }
@@ -70,7 +70,7 @@ pub(super) fn of_error(error: &CallError, allowance: Allowance) -> Outcome {
     failed(name, cause, error.certainty())
 }
 
-/// What came of a connection that cannot be used.
+/// The outcome of a call whose connection cannot be used.
 pub(super) fn of_connection(error: &ConnectionError) -> Outcome {
     let name = match error {
         ConnectionError::Missing { .. } => "Events.ConnectionResource.ResourceNotFound",
@@ -81,7 +81,7 @@ pub(super) fn of_connection(error: &ConnectionError) -> Outcome {
     failed(name, error.to_string(), Certainty::NotSent)
 }
 
-/// What came of a connection without a token.
+/// The outcome of a call whose connection has no token.
 pub(super) fn of_token(name: &str, error: &TokenError) -> Outcome {
     let kind = match error {
         TokenError::Refused { .. } | TokenError::Unusable => {
@@ -137,7 +137,7 @@ fn output(answer: &Incoming, text: &str, secrets: &[Secret]) -> Payload {
         members.insert("StatusText", status_text(answer.status));
         Value::from(members).into()
     };
-    // What only claims to be JSON stays the text it is.
+    // An answer that only claims to be JSON stays text.
     let read = if is_json { document(text, secrets) } else { None };
     let read = read.map(with).filter(|output| output.depth() <= DEPTH_MAX);
     read.unwrap_or_else(|| with(without(text, secrets).into()))

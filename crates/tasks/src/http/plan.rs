@@ -1,4 +1,4 @@
-//! From arguments to a request: who is called, with what. Nothing is sent here.
+//! Builds the request from the arguments. It sends nothing.
 
 use super::HttpCall;
 use super::arguments::{Arguments, Encoding, runtime};
@@ -15,17 +15,17 @@ use perdura_engine::{Fault, Limits};
 use std::time::Duration;
 use url::Url;
 
-/// How long AWS lets an HTTP Task take.
+/// AWS's time limit for an HTTP Task.
 const STRICT_FOR_MAX: Duration = Duration::from_mins(1);
-/// How long one may take here when its own timeout is longer, or missing.
+/// The time limit here if the task's own timeout is longer, or missing.
 const GENEROUS_FOR_MAX: Duration = Duration::from_hours(1);
 const STRICT_BYTES_MAX: usize = 262_144;
 
-/// How long the whole call may take, and whose limit that is.
+/// The time limit of the whole call, and its origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Allowance {
     pub(super) lasts_for: Duration,
-    /// The task's own timeout; otherwise it is the limit of every HTTP Task.
+    /// It is the task's own timeout; otherwise the limit of every HTTP Task.
     pub(super) is_of_task: bool,
 }
 
@@ -39,7 +39,7 @@ impl Allowance {
     }
 }
 
-/// How large a body may be, in either direction.
+/// The largest size of a body, in either direction.
 pub(super) fn bytes_max(strict: bool) -> usize {
     if strict { STRICT_BYTES_MAX } else { Limits::GENEROUS.payload_bytes_max }
 }
@@ -102,7 +102,7 @@ fn headers(call: &HttpCall<'_>, arguments: &Arguments<'_>, content_type: Option<
     headers
 }
 
-/// Key and trace, unless somebody wrote them: what is written wins.
+/// Adds key and trace, unless the definition or the connection has them.
 fn sign(call: &HttpCall<'_>, headers: &mut HeaderMap) {
     if !headers.contains_key(call.header) {
         headers.insert(call.header.clone(), sign::key(&call.call.key));
@@ -159,8 +159,8 @@ fn with_parameters(body: Option<&Value>, extra: &Extra) -> Value {
     members.into()
 }
 
-/// The endpoint's own query stays as it was written; parameters follow it, those of the connection in place of the
-/// task's of the same name.
+/// The endpoint's own query stays unchanged; parameters follow it. Those of the connection replace the task's with the
+/// same name.
 fn with_query(arguments: &Arguments<'_>, extra: &Extra) -> Url {
     let mut url = arguments.endpoint.clone();
     let of_task = arguments.query.iter().filter(|(name, _)| !extra.query.contains_key(name));

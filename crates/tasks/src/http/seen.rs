@@ -1,6 +1,6 @@
-//! What an HTTP Task sent and received, for whoever tries a state out.
+//! Records the exchange of an HTTP Task, for a state under test.
 //!
-//! Credentials are left out unless they may be told: headers that hold one, and what repeats one.
+//! Credentials are left out unless the caller may see them: headers with one, and repetitions of one.
 
 use super::mask::without;
 use super::outcome::text_of;
@@ -11,36 +11,35 @@ use perdura_engine::asl::json::{Map, Value};
 use perdura_sigv4::Secret;
 use std::sync::{Mutex, PoisonError};
 
-/// Looks on while a call is made. Of several requests the last one is told.
+/// Records a call. Of several requests it keeps the last.
 #[derive(Debug, Default)]
 pub struct Onlooker {
-    /// Whether credentials may be told.
+    /// Whether credentials may be shown.
     reveals: bool,
     seen: Mutex<Option<Exchange>>,
 }
 
 impl Onlooker {
-    /// Who is told credentials only if they may be.
+    /// An onlooker that gets credentials only if `reveals` is set.
     pub fn new(reveals: bool) -> Self {
         Self { reveals, seen: Mutex::default() }
     }
 
-    /// What was seen.
+    /// The recorded exchange.
     pub fn into_seen(self) -> Option<Exchange> {
         self.seen.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether credentials may be told.
     pub(super) fn reveals(&self) -> bool {
         self.reveals
     }
 
-    /// What must not be told.
+    /// The secrets to mask.
     fn hidden<'a>(&self, secrets: &'a [Secret]) -> &'a [Secret] {
         if self.reveals { &[] } else { secrets }
     }
 
-    /// The request as it is shown.
+    /// The request in the form that is shown.
     pub(super) fn request(&self, outgoing: &Outgoing, secrets: &[Secret]) -> Value {
         let secrets = self.hidden(secrets);
         let mut shown = Map::new();
@@ -54,7 +53,7 @@ impl Onlooker {
         shown.into()
     }
 
-    /// An answer came to a request.
+    /// Records the answer to a request.
     pub(super) fn saw(&self, request: Value, scheme: &str, answer: &Incoming, secrets: &[Secret]) {
         let secrets = self.hidden(secrets);
         let mut shown = Map::new();
@@ -72,7 +71,7 @@ impl Onlooker {
     }
 }
 
-/// Headers as one text, as AWS shows them: `[name: value, …]`. Those that hold a secret are left out.
+/// Headers as one text, as on AWS: `[name: value, …]`. Headers with a secret are left out.
 fn headers(headers: &HeaderMap, reveals: bool, secrets: &[Secret]) -> String {
     let shown = headers.iter().filter_map(|(name, value)| {
         let is_ours = value.is_sensitive() && !reveals;

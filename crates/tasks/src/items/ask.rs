@@ -1,5 +1,4 @@
-//! One request to a store or a web server, made again where that may help: a connection that fails, a server that is
-//! busy.
+//! One request to a store or a web server, retried if that may help: a connection that fails, a busy server.
 
 use super::listing::read_error;
 use super::place::PlaceError;
@@ -7,7 +6,7 @@ use crate::client::{Arriving, CallError, Client, Outgoing};
 use http::StatusCode;
 use std::time::Duration;
 
-/// How often a request is made before it is given up.
+/// How many times to try a request.
 pub(super) const TRIES: u32 = 5;
 
 /// How long a receiver may be silent.
@@ -16,7 +15,7 @@ pub(super) const SILENT_FOR_MAX: Duration = Duration::from_mins(1);
 /// The pause before the second try; it doubles from there.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
-/// How much of a refusal is read.
+/// How much of an error answer to read.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 
 /// The pause before try number `tried + 1`.
@@ -24,8 +23,8 @@ pub(super) async fn pause(tried: u32) {
     tokio::time::sleep(FIRST_PAUSE * 2_u32.pow(tried.saturating_sub(1).min(10))).await;
 }
 
-/// Asks until there is an answer that another try would not change. The request is made anew for each try, as a
-/// signature holds for a moment only.
+/// Sends the request until there is an answer that another try would not change. Each try builds the request anew,
+/// because a signature is valid for a short time only.
 pub(super) async fn ask(client: &Client, request: impl Fn() -> Outgoing) -> Result<Arriving, PlaceError> {
     let mut tried = 0;
     loop {
@@ -43,7 +42,7 @@ pub(super) async fn ask(client: &Client, request: impl Fn() -> Outgoing) -> Resu
     }
 }
 
-/// The answer, if it says yes; otherwise what a person can do.
+/// The answer, if it is a success; otherwise an error by its remedy.
 pub(super) async fn accepted(answer: Arriving) -> Result<Arriving, PlaceError> {
     let status = answer.status;
     Err(match status {
@@ -74,7 +73,7 @@ pub(super) async fn whole(mut answer: Arriving, bytes_max: usize) -> Result<Vec<
     Ok(body)
 }
 
-/// Sorts what went wrong with a call by what a person can do.
+/// The error of a call, by its remedy.
 pub(super) fn trouble(error: &CallError) -> PlaceError {
     match error {
         CallError::Forbidden { .. } => PlaceError::Refused(error.to_string()),

@@ -1,4 +1,4 @@
-//! Items into batches: as many as are worth handing over at once, and no more than is cheap to hold.
+//! Collects items into batches: large enough to be efficient, small enough to hold in memory.
 
 use super::ITEMS_MAX;
 use super::parse::{Item, Items, ParseError};
@@ -7,10 +7,10 @@ use perdura_engine::asl::json::Value;
 /// The most items in a batch.
 const BATCH_ITEMS: usize = 1_000;
 
-/// A batch is given on when its items were made of this much text.
+/// A batch is full when its items came from this much text.
 const BATCH_BYTES: usize = 256 * 1024;
 
-/// Items on their way into batches.
+/// A batch under construction.
 #[derive(Default)]
 pub(super) struct Batch {
     items: Vec<Value>,
@@ -18,7 +18,7 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// Adds one; gives the batch when it is full.
+    /// Adds an item; returns the batch when it is full.
     pub(super) fn add(&mut self, item: Item) -> Option<Vec<Value>> {
         self.items.push(item.value);
         self.bytes += item.bytes;
@@ -26,22 +26,22 @@ impl Batch {
         is_full.then(|| self.take())
     }
 
-    /// What there is.
+    /// Takes the items so far.
     pub(super) fn take(&mut self) -> Vec<Value> {
         self.bytes = 0;
         std::mem::take(&mut self.items)
     }
 }
 
-/// How many more items are wanted.
+/// How many more items may be read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quota {
     left: u64,
-    /// Whether the definition says so; else there must not be more.
+    /// Whether `MaxItems` says so; otherwise more items are an error.
     is_chosen: bool,
 }
 
-/// There are more items than one run may have.
+/// The source has more items than one run may have.
 #[derive(Debug, thiserror::Error)]
 #[error("it has more than {ITEMS_MAX} items, the most that one Map Run may have")]
 pub(super) struct TooMany;
@@ -55,25 +55,25 @@ impl Quota {
         }
     }
 
-    /// No more are wanted.
+    /// Whether no more items are wanted.
     pub(super) fn is_used_up(self) -> bool {
         self.is_chosen && self.left == 0
     }
 
-    /// How many more there may be.
+    /// How many more items to read.
     pub(super) fn left(self) -> u64 {
-        // One more than there may be shows that there are too many.
+        // One more than allowed shows that there are too many.
         if self.is_chosen { self.left } else { self.left.saturating_add(1) }
     }
 
-    /// One more.
+    /// Counts one item.
     pub(super) fn take_one(&mut self) -> Result<(), TooMany> {
         self.left = self.left.checked_sub(1).ok_or(TooMany)?;
         Ok(())
     }
 }
 
-/// Why the items of a file end before its end.
+/// Why the items of a file stop before its end.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Trouble {
     #[error(transparent)]
@@ -82,7 +82,7 @@ pub(super) enum Trouble {
     TooMany(#[from] TooMany),
 }
 
-/// Gives all items in batches, for as long as they are taken. Tells what is left of the quota.
+/// Sends all items in batches, while the receiver takes them. Returns the rest of the quota.
 pub(super) fn in_batches(
     items: Items,
     mut quota: Quota,

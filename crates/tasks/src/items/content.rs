@@ -1,8 +1,8 @@
 //! The bytes of an opened file, a piece at a time.
 //!
-//! What lies elsewhere is fetched in blocks, each with a request of its own that holds only for the version first seen. A
-//! run may take hours to use what it was given; a connection that is closed meanwhile costs only the rest of its block,
-//! which is asked for again.
+//! A remote file is fetched in blocks, each with a request of its own that is valid only for the version first seen. A
+//! run may take hours to use the items; if a connection is closed meanwhile, only the rest of its block is requested
+//! again.
 
 use super::folder::{blocking, trouble};
 use super::place::PlaceError;
@@ -14,21 +14,21 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// How much is fetched with one request.
+/// The size of a block.
 pub(super) const BLOCK_BYTES: u64 = 4 * 1024 * 1024;
 
-/// A file that is there.
+/// An opened file.
 pub(super) struct Opened {
-    /// What changes when its content does.
+    /// Changes when the content changes.
     pub(super) version: Arc<str>,
-    /// How large it is, as it is stored. A web server need not say.
+    /// Its stored size. A web server may not report it.
     pub(super) size: Option<u64>,
     pub(super) content: Content,
 }
 
-/// Where its bytes come from.
+/// The source of its bytes.
 pub(super) enum Content {
-    /// Read by the thread that parses.
+    /// Read by the parsing thread.
     File(File),
     /// From a store or a web server.
     Remote(Box<Remote>),
@@ -55,7 +55,7 @@ impl Content {
     }
 }
 
-/// Pieces that somebody else fetches, for a thread that reads.
+/// A blocking reader of pieces that another task fetches.
 pub(super) struct Pieces {
     pub(super) from: mpsc::Receiver<Result<Bytes, PlaceError>>,
     pub(super) piece: Bytes,
@@ -76,7 +76,7 @@ impl Read for Pieces {
     }
 }
 
-/// Refuses what no reader here undoes.
+/// Refuses content encodings that no reader here can decode.
 pub(super) fn check_encoding(headers: &HeaderMap) -> Result<(), PlaceError> {
     let encoding = headers.get(CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("unreadable"));
     let words = encoding.unwrap_or_default().split(',').map(str::trim);
@@ -89,7 +89,7 @@ pub(super) fn check_encoding(headers: &HeaderMap) -> Result<(), PlaceError> {
     Ok(())
 }
 
-/// How much an answer says that there is.
+/// The size that an answer announces.
 pub(super) fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }

@@ -1,9 +1,9 @@
 //! Rows of fields, by the rules that Step Functions documents.
 //!
-//! All fields are texts. A field in double quotes may hold delimiters and line ends, and a quote when it is doubled. A
-//! backslash takes its meaning from a quote, a delimiter or another backslash, and is dropped before anything else. A
-//! row that is too short gets empty texts, what is too much in a row is left out, and a line without anything is no
-//! row. Rows end with a line feed, or a carriage return and a line feed.
+//! All fields are texts. A field in double quotes may contain delimiters and line ends, and a quote when it is doubled.
+//! A backslash escapes a quote, a delimiter or another backslash, and is dropped before anything else. A row that is
+//! too short gets empty texts, extra fields are left out, and an empty line is no row. Rows end with a line feed, or a
+//! carriage return and a line feed.
 
 use super::ITEM_BYTES_MAX;
 use super::parse::{Item, ParseError, Spot};
@@ -19,7 +19,7 @@ pub(super) struct Csv<R> {
 }
 
 impl<R: BufRead> Csv<R> {
-    /// With these names of columns, or those in the first row.
+    /// With these column names, or those in the first row.
     pub(super) fn new(text: R, delimiter: u8, headers: Option<Arc<[Arc<str>]>>) -> Self {
         Self { rows: Rows::new(text, delimiter), headers, is_over: false }
     }
@@ -56,28 +56,28 @@ impl<R: BufRead> Iterator for Csv<R> {
     }
 }
 
-/// Where in a field the text stands.
+/// The position of the parser within a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Within {
     /// Before its first byte.
     Start,
-    /// In a field without quotes, or behind its closing quote.
+    /// In a field without quotes, or after its closing quote.
     Plain,
     /// Between quotes.
     Quoted,
-    /// Behind a quote that closes the field, unless another one follows.
+    /// After a quote that closes the field, unless another one follows.
     Quote,
 }
 
-/// Splits text into rows; holds the bytes of one row.
+/// Splits text into rows; holds one row.
 struct Rows<R> {
     text: R,
     delimiter: u8,
     row: Vec<u8>,
-    /// Where each field ends in `row`.
+    /// The end of each field in `row`.
     ends: Vec<usize>,
     line: u64,
-    /// The line on which the row began.
+    /// The first line of the row.
     began: u64,
 }
 
@@ -99,7 +99,7 @@ impl<R: BufRead> Rows<R> {
         })
     }
 
-    /// Goes to the next row that has anything in it; `false` when there is none.
+    /// Advances to the next row with content; `false` if there is none.
     fn advance(&mut self) -> Result<bool, ParseError> {
         loop {
             self.row.clear();
@@ -115,7 +115,7 @@ impl<R: BufRead> Rows<R> {
         }
     }
 
-    /// Reads up to the end of a row; `false` if the text is over before its first byte.
+    /// Reads to the end of a row; `false` if the text ends before its first byte.
     fn read_row(&mut self) -> Result<bool, ParseError> {
         let mut within = Within::Start;
         let (mut is_escaped, mut has_return, mut has_begun) = (false, false, false);

@@ -1,18 +1,18 @@
-//! Children as a file of results has them. Pure.
+//! The entries of children in files of results. Pure.
 
 use super::writing::{Output, Transformation};
 use perdura_engine::Status;
 use perdura_engine::asl::json::{Map, Payload, Value};
 use perdura_runtime::ChildResult;
 
-/// Which file a child goes into.
+/// The file that a child's entry goes into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
-    /// Failed, stopped, or took too long.
+    /// Failed, stopped, or timed out.
     Failed,
     /// Never begun, or not ended.
     Pending,
-    /// Ended well.
+    /// Succeeded.
     Succeeded,
 }
 
@@ -20,7 +20,7 @@ impl Class {
     /// In the order of a manifest.
     pub(super) const ALL: [Self; 3] = [Self::Failed, Self::Pending, Self::Succeeded];
 
-    /// As files and manifests name it.
+    /// The name in files and manifests.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Failed => "FAILED",
@@ -38,7 +38,7 @@ impl Class {
     }
 }
 
-/// What a child adds to the files: to which, and what. Only outputs are transformed; who did not succeed is told whole.
+/// The entries of a child, and their file. Only outputs are transformed; other children get a complete entry.
 pub(super) fn entries(child: &ChildResult, transformation: Transformation) -> (Class, Vec<String>) {
     let class = Class::of(child.status);
     let texts = match (class, transformation, &child.output) {
@@ -52,7 +52,7 @@ pub(super) fn entries(child: &ChildResult, transformation: Transformation) -> (C
     (class, texts)
 }
 
-/// Everything about a child, its members by name as AWS writes them.
+/// Everything about a child, with AWS's member names.
 fn whole(child: &ChildResult, class: Class) -> Value {
     let included = || -> Value { [("Included", true)].into_iter().collect::<Map>().into() };
     let text = |payload: &Payload| Value::from(payload.text().clone());
@@ -88,7 +88,7 @@ fn whole(child: &ChildResult, class: Class) -> Value {
     members.into_iter().filter_map(|(name, value)| Some((name, value?))).collect::<Map>().into()
 }
 
-/// What stands before an entry.
+/// The text before an entry.
 pub(super) fn before(output: Output, is_first: bool) -> &'static str {
     match (output, is_first) {
         (Output::Json, true) => "[",
@@ -97,7 +97,7 @@ pub(super) fn before(output: Output, is_first: bool) -> &'static str {
     }
 }
 
-/// What stands behind an entry.
+/// The text after an entry.
 pub(super) fn behind(output: Output) -> &'static str {
     match output {
         Output::Json => "",
@@ -105,7 +105,7 @@ pub(super) fn behind(output: Output) -> &'static str {
     }
 }
 
-/// What ends a file.
+/// The text at the end of a file.
 pub(super) fn closing(output: Output) -> &'static str {
     match output {
         Output::Json => "]",

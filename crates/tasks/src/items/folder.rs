@@ -1,9 +1,9 @@
 //! A bucket that is a folder of this machine.
 //!
 //! A definition chooses the key, so the key must not lead out of the folder. Its parts are plain names: no `..`, no
-//! drive, nothing absolute. A symbolic link may be followed to a file inside of the folder and never out of it: what
-//! counts is where a path really leads. Whoever may place links below the folder at the very moment of reading is
-//! trusted; the writer of a definition is not. Devices and pipes are not files.
+//! drive, nothing absolute. A symbolic link may be followed to a file inside the folder and never out of it: the
+//! resolved path counts. Users who can create links below the folder at the moment of reading are trusted; the author
+//! of a definition is not. Devices and pipes are not files.
 
 use super::content::{Content, Opened};
 use super::place::PlaceError;
@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-/// A folder, by the path that it really has.
+/// A folder, by its resolved path.
 #[derive(Clone, Debug)]
 pub(super) struct Folder {
     root: PathBuf,
@@ -33,7 +33,7 @@ impl Folder {
         &self.root
     }
 
-    /// Opens a file in it. Where no more files can be open for the moment, it waits for that to pass.
+    /// Opens a file in it. If the limit of open files is reached, it waits.
     pub(super) async fn open(&self, key: &str) -> Result<Opened, PlaceError> {
         let mut pauses = Pauses::default();
         loop {
@@ -51,7 +51,7 @@ impl Folder {
         if !path.starts_with(&self.root) {
             return Err(outside(key));
         }
-        // Asked before opening, which would wait for the other end of a pipe.
+        // Checked before opening, because opening a pipe would wait for its other end.
         if !fs::metadata(&path).map_err(|error| trouble(&error))?.is_file() {
             return Err(PlaceError::Refused(format!("\"{key}\" is not a file")));
         }
@@ -60,7 +60,7 @@ impl Folder {
         Ok(Opened { version: tag(&facts).into(), size: Some(facts.len()), content: Content::File(file) })
     }
 
-    /// Where a new file with this key is to be put. Makes the folders on the way, after a look at where they lead.
+    /// The path for a new file with this key. Creates the folders on the way, after checking where they lead.
     pub(super) fn prepare(&self, key: &str) -> Result<PathBuf, PlaceError> {
         let path = self.path_of(key)?;
         let parent = path.parent().unwrap_or(&self.root);
@@ -96,12 +96,12 @@ impl Folder {
     }
 }
 
-/// What changes when the content of a file does: its size and its time.
+/// A tag that changes with the content of a file: its size and its time.
 pub(super) fn tag(facts: &Metadata) -> String {
     let (is_before, since) = match facts.modified().map(|at| at.duration_since(UNIX_EPOCH)) {
         Ok(Ok(since)) => ("", since),
         Ok(Err(error)) => ("-", error.duration()),
-        // A file system without times: its size has to do.
+        // A file system without times: use only the size.
         Err(_) => ("", std::time::Duration::ZERO),
     };
     format!("\"{:x}-{is_before}{:x}\"", facts.len(), since.as_nanos())
@@ -121,7 +121,7 @@ fn outside(key: &str) -> PlaceError {
     PlaceError::Refused(format!("the key \"{key}\" leads out of the folder by a symbolic link"))
 }
 
-/// Does what may wait for a disk where waiting is allowed.
+/// Runs blocking file work on a thread that may block.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, PlaceError> + Send + 'static,
 ) -> Result<T, PlaceError> {

@@ -1,8 +1,7 @@
-//! Items out of one JSON document, without ever holding the document.
+//! Items from one JSON document, without holding the document.
 //!
-//! What is wanted is cut out as text and given to the one JSON reader of this house, so an item means here what it
-//! means everywhere. After the last item the rest is still walked: a document that was cut off shall not pass for a
-//! whole one.
+//! The wanted parts are cut out as text and given to the shared JSON parser, so an item means here what it means
+//! everywhere. After the last item the rest is still scanned: a truncated document must not pass for a complete one.
 
 use super::parse::{Item, ParseError, Spot, value};
 use super::walker::Walker;
@@ -18,7 +17,7 @@ pub(super) struct Pointer {
 }
 
 impl Pointer {
-    /// Reads `/a/0/b`; `~1` stands for a slash and `~0` for a tilde.
+    /// Parses `/a/0/b`; `~1` means a slash and `~0` a tilde.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let Some(rest) = text.strip_prefix('/') else {
             return Err(format!("ItemsPointer \"{text}\" must begin with a slash."));
@@ -42,12 +41,12 @@ pub(super) struct Json<R> {
     index: u64,
 }
 
-/// Where the reading stands.
+/// The position of the reader.
 #[derive(Clone, Copy)]
 enum Stand {
     /// Before the items, at the start of the document.
     Before,
-    /// In the list of items, so many brackets deep.
+    /// In the list of items, this many brackets deep.
     Array { depth: u64 },
     /// In the object of items.
     Object { depth: u64 },
@@ -60,7 +59,7 @@ impl<R: BufRead> Json<R> {
         Self { text: Walker::new(text), pointer, stand: Stand::Before, index: 0 }
     }
 
-    /// Goes to the first item.
+    /// Advances to the first item.
     fn begin(&mut self) -> Result<Stand, ParseError> {
         let mut depth = 1;
         if let Some(pointer) = self.pointer.clone() {
@@ -92,7 +91,7 @@ impl<R: BufRead> Json<R> {
         }
     }
 
-    /// Goes into one member or element; `false` if there is no such.
+    /// Enters one member or element; `false` if there is none.
     fn descend(&mut self, step: &str) -> Result<bool, ParseError> {
         match self.text.peek()? {
             Some(b'{') => {

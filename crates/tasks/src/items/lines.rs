@@ -1,4 +1,4 @@
-//! A JSON document on each line. Lines without anything but space are no items.
+//! A JSON document on each line. Blank lines are not items.
 
 use super::ITEM_BYTES_MAX;
 use super::parse::{Item, ParseError, Spot, value};
@@ -17,12 +17,12 @@ impl<R: BufRead> JsonLines<R> {
         Self { text, line: Vec::new(), number: 0, is_over: false }
     }
 
-    /// The next line that has anything on it, without the space around it.
+    /// The next line with content, without the space around it.
     pub(super) fn next_line(&mut self) -> Result<Option<&[u8]>, ParseError> {
         loop {
             self.line.clear();
             self.number += 1;
-            // One byte for a line end, and one to see that there is more than allowed.
+            // One byte for the line end, and one to detect a line that is too long.
             let most = ITEM_BYTES_MAX as u64 + 2;
             let read = self.text.by_ref().take(most).read_until(b'\n', &mut self.line)?;
             if read == 0 {
@@ -39,7 +39,7 @@ impl<R: BufRead> JsonLines<R> {
         }
     }
 
-    /// The number of the line that was read last, from 1.
+    /// The number of the current line, from 1.
     pub(super) fn number(&self) -> u64 {
         self.number
     }

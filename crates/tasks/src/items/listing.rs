@@ -1,4 +1,4 @@
-//! What a bucket holds: pages of entries, in the order of their keys.
+//! The listing of a bucket: pages of entries, in the order of their keys.
 
 use super::folder::Folder;
 use super::parse::Item;
@@ -24,18 +24,18 @@ pub(super) struct Entry {
     pub(super) size: u64,
     /// In milliseconds since 1970.
     pub(super) modified_ms: i64,
-    /// Its tag, as an opened file has it for its version.
+    /// Its tag; an opened file has the same one as its version.
     pub(super) etag: Arc<str>,
     pub(super) class: Arc<str>,
 }
 
 impl Entry {
-    /// Whether it only stands for a folder, as some programs write it.
+    /// Whether it only marks a folder, as some programs write it.
     pub(super) fn is_folder_mark(&self) -> bool {
         self.key.ends_with('/') && self.size == 0
     }
 
-    /// As an item of a run: the members that S3 lists, and its time in seconds.
+    /// The entry as an item: the members that S3 lists, and its time in seconds.
     pub(super) fn item(&self) -> Item {
         let mut object = Map::with_capacity(5);
         object.insert("Etag", self.etag.clone());
@@ -48,24 +48,24 @@ impl Entry {
     }
 }
 
-/// What changes when any entry does: a chain of name-based ids, each of the one before and of an entry.
+/// Changes when any entry changes: a chain of name-based ids, each made from the previous one and an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Digest(Uuid);
 
 impl Digest {
-    /// Of no entries.
+    /// The digest of no entries.
     pub(super) fn new() -> Self {
         Self(Uuid::nil())
     }
 
-    /// With one more.
+    /// Adds an entry.
     pub(super) fn add(&mut self, entry: &Entry) {
         let Entry { key, size, modified_ms, etag, class: _ } = entry;
         let text = format!("{}:{key}{size}:{modified_ms}:{etag}", key.len());
         self.0 = Uuid::new_v5(&self.0, text.as_bytes());
     }
 
-    /// As the version of a source.
+    /// The version of a source.
     pub(super) fn version(self) -> Arc<str> {
         self.0.to_string().into()
     }
@@ -75,7 +75,7 @@ impl Digest {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Page {
     pub(super) entries: Vec<Entry>,
-    /// Where the next one begins.
+    /// Where the next page begins.
     pub(super) next: Option<String>,
 }
 
@@ -109,7 +109,7 @@ impl Lister {
     }
 }
 
-/// Reads an answer to ListObjectsV2.
+/// Parses an answer to ListObjectsV2.
 pub(super) fn read_page(body: &[u8]) -> Result<Page, PlaceError> {
     let page = read_xml(body).map_err(unreadable)?;
     let is_encoded = page.text_of("EncodingType") == Some("url");
@@ -143,7 +143,7 @@ fn unreadable(what: impl Display) -> PlaceError {
     PlaceError::Failed(format!("its listing cannot be read: {what}"))
 }
 
-/// What a store says of a refusal.
+/// The message in a store's error answer.
 pub(super) fn read_error(body: &[u8]) -> Option<String> {
     let error = read_xml(body).ok().filter(|root| root.name == "Error")?;
     let message = error.text_of("Message").unwrap_or_default();

@@ -5,10 +5,10 @@ use super::reading::{Format, Location};
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// The largest manifest, unpacked. It holds a line for each file, not for each item.
+/// The largest manifest, unpacked. It has a line for each file, not for each item.
 pub(super) const MANIFEST_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// What a manifest leads to.
+/// The files of a manifest.
 #[derive(Debug, PartialEq)]
 pub(super) struct Manifest {
     pub(super) files: Vec<Location>,
@@ -29,7 +29,7 @@ struct WireFile {
     key: Arc<str>,
 }
 
-/// Reads the `manifest.json` of an S3 inventory. Its files have no row of names; the manifest has them.
+/// Parses the `manifest.json` of an S3 inventory. Its files have no row of names; the manifest has them.
 pub(super) fn inventory(text: &[u8]) -> Result<Manifest, String> {
     let wire: WireInventory = serde_json::from_slice(text)
         .map_err(|error| format!("it is not the manifest.json of an S3 inventory: {error}"))?;
@@ -37,7 +37,7 @@ pub(super) fn inventory(text: &[u8]) -> Result<Manifest, String> {
         let format = wire.file_format;
         return Err(format!("the inventory is written as {format}, and only CSV is read: configure it so"));
     }
-    // Written as an ARN by S3, and as a plain name in older ones.
+    // S3 writes an ARN, and a plain name in older manifests.
     let bucket: Arc<str> = wire.destination_bucket.rsplit(':').next().unwrap_or_default().into();
     let headers = wire.file_schema.split(',').map(|name| name.trim().into()).collect();
     let files = wire.files.into_iter();
@@ -46,7 +46,7 @@ pub(super) fn inventory(text: &[u8]) -> Result<Manifest, String> {
     Ok(Manifest { files: files.collect(), format })
 }
 
-/// Reads a manifest of Athena: on each line the address of a file, `s3://bucket/key`.
+/// Parses a manifest of Athena: on each line the address of a file, `s3://bucket/key`.
 pub(super) fn athena(text: &[u8], format: Format) -> Result<Manifest, String> {
     let mut lines = JsonLines::new(text);
     let mut files = Vec::new();

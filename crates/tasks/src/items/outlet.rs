@@ -1,8 +1,8 @@
-//! A file that is being written, a block at a time, and is there as a whole or not at all.
+//! Writes a file a block at a time, so that it exists whole or not at all.
 //!
-//! In a store it is one request, or an upload in parts once it outgrows a block. In a folder it is written under
-//! another name and renamed when it is on disk. Written again it is replaced, so that a second try after a crash ends
-//! where the first would have.
+//! In a store it is one request, or an upload in parts once it is larger than a block. In a folder it is written under
+//! another name and renamed when it is on disk. Writing it again replaces it, so that a second try after a crash ends
+//! the same as the first.
 
 use super::folder::{Folder, blocking, trouble as file_trouble};
 use super::place::PlaceError;
@@ -12,10 +12,10 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// How much is sent at once, and so what one file costs in memory. Stores want at least 5 MiB, and equal parts.
+/// The size of a part, and so the memory for one file. Stores want at least 5 MiB, and equal parts.
 const PART_BYTES: usize = 8 * 1024 * 1024;
 
-/// What the name of a file ends with until it is whole.
+/// The suffix of a file's name until it is complete.
 pub(super) const UNFINISHED: &str = ".unfinished";
 
 /// A file under way.
@@ -47,7 +47,7 @@ impl Outlet {
         Ok(Self { block: Vec::new(), to: to.await? })
     }
 
-    /// Writes on.
+    /// Appends bytes.
     pub(super) async fn write(&mut self, mut bytes: &[u8]) -> Result<(), PlaceError> {
         while !bytes.is_empty() {
             let (now, later) = bytes.split_at(bytes.len().min(PART_BYTES - self.block.len()));
@@ -61,7 +61,7 @@ impl Outlet {
         Ok(())
     }
 
-    /// Makes the file be there, or takes back what was sent.
+    /// Completes the file, or removes what was sent.
     pub(super) async fn finish(mut self) -> Result<(), PlaceError> {
         let finished = self.finish_now().await;
         if finished.is_err() {
@@ -86,7 +86,7 @@ impl Outlet {
                 let finish = move || {
                     file.sync_all()?;
                     fs::rename(&unfinished, &path)?;
-                    // The name is on disk when its folder is.
+                    // The name is on disk when its folder is synced.
                     path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
                 };
                 blocking(move || finish().map_err(|error| file_trouble(&error))).await
@@ -94,7 +94,7 @@ impl Outlet {
         }
     }
 
-    /// Takes back what was sent; nobody shall pay for the parts of a file that never was.
+    /// Removes what was sent, because stores charge for the parts of an unfinished file.
     pub(super) async fn discard(self) {
         let discarded = match self.to {
             Target::S3 { s3, key, upload: Some(upload) } => s3.abort(&key, &upload).await,

@@ -1,7 +1,7 @@
-//! Text to items, one at a time. Pure but for the bytes that it asks for.
+//! Parses text to items, one at a time. Pure except for reading the bytes.
 //!
-//! Each format holds one record while it reads it and nothing else, so a file of any length passes. A record without
-//! an end is refused at [`ITEM_BYTES_MAX`] and not collected for ever.
+//! Each format holds one record at a time, so a file of any length passes. A record without an end is refused at
+//! [`ITEM_BYTES_MAX`].
 
 use super::ITEM_BYTES_MAX;
 use super::csv::Csv;
@@ -13,7 +13,7 @@ use perdura_engine::asl::json::{Value, parse};
 use std::fmt;
 use std::io::{self, Read};
 
-/// One item, and how much text it was made of.
+/// One item, and the length of its text.
 #[derive(Debug, PartialEq)]
 pub(super) struct Item {
     pub(super) value: Value,
@@ -26,29 +26,29 @@ pub(super) type Items = Box<dyn Iterator<Item = Result<Item, ParseError>>>;
 /// Why the rest of a file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ParseError {
-    /// The bytes do not come, or cannot be unpacked.
+    /// The bytes cannot be read or unpacked.
     #[error("{0}")]
     Bytes(#[from] io::Error),
-    /// Bytes that are no text.
+    /// The bytes are not UTF-8.
     #[error("{0} is not valid UTF-8")]
     NotUtf8(Spot),
-    /// More than an item may have.
+    /// The item is too large.
     #[error("{0} is larger than {ITEM_BYTES_MAX} bytes, the most that an item may have")]
     TooLarge(Spot),
-    /// Text of another form.
+    /// The text does not have the format.
     #[error("{spot} is not valid {format}: {what}")]
     Malformed { spot: Spot, format: &'static str, what: String },
-    /// Well formed, but without items.
+    /// Well formed, but it contains no items.
     #[error("{0}")]
     NoItems(String),
 }
 
-/// Where in a file.
+/// A position in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Spot {
     /// From 1.
     Line(u64),
-    /// From 0, as a run counts them.
+    /// From 0, as a run counts items.
     Item(u64),
     /// From 0, in the unpacked text.
     Byte(u64),
@@ -79,7 +79,7 @@ pub(super) fn items(
     })
 }
 
-/// One JSON text as a value.
+/// Parses one JSON text.
 pub(super) fn value(text: &[u8], spot: Spot) -> Result<Value, ParseError> {
     let text = std::str::from_utf8(text).map_err(|_| ParseError::NotUtf8(spot))?;
     parse(text).map_err(|error| ParseError::Malformed { spot, format: "JSON", what: error.message })

@@ -1,4 +1,4 @@
-//! What stands behind a bucket's name: a store that speaks S3, a folder, or a base URL.
+//! The place of a bucket: a store with S3's API, a folder, or a base URL.
 
 use super::content::Opened;
 use super::folder::Folder;
@@ -16,22 +16,22 @@ pub(super) enum Place {
     Web(Web),
 }
 
-/// Why a place does not give or take. Sorted by what a person does next.
+/// Why a place does not read or write, by the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum PlaceError {
-    /// Look for it.
+    /// It does not exist.
     #[error("it does not exist, or its bucket does not: check the names in the definition")]
     Missing,
-    /// Look at the rights.
+    /// Check the permissions.
     #[error("access was denied: check the credentials in [items] of perdura.toml and what they may do")]
     Denied,
-    /// Begin again.
+    /// It changed: begin again.
     #[error("it changed while it was read: start the run again")]
     Changed,
     /// Change the definition or the configuration.
     #[error("{0}")]
     Refused(String),
-    /// Look at the store, or wait.
+    /// Check the store, or wait.
     #[error("the store did not do it: {0}")]
     Failed(String),
 }
@@ -49,7 +49,7 @@ impl Place {
         }
     }
 
-    /// Begins to list the objects whose keys begin so.
+    /// Begins to list the objects whose keys begin with this prefix.
     pub(super) fn list(&self, prefix: &str) -> Result<Lister, PlaceError> {
         match self {
             Self::S3(s3) => Ok(Lister::of_s3(s3.clone(), prefix)),
@@ -73,7 +73,7 @@ impl Place {
     }
 }
 
-/// Whether a key is a path without empty parts, `.` and `..`, which would not come through an address as they are.
+/// Whether a key is a path without empty parts, `.` and `..`, which URLs would normalise.
 pub(super) fn is_plain_path(key: &str) -> bool {
     !key.split('/').any(|part| matches!(part, "" | "." | ".."))
 }

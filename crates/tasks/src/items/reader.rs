@@ -1,8 +1,8 @@
 //! Reads items into a run.
 //!
-//! Three kinds of work meet here: fetching and feeding wait and are async, parsing computes and has a thread of its
-//! own for each file. The thread is not one of a pool: it waits for as long as the run does, and runs may stand in
-//! one another. Between them are channels with room for one piece, so nothing runs ahead.
+//! Fetching and feeding wait, so they are async. Parsing computes, so it has a thread of its own for each file. The
+//! thread is not from a pool: it waits for as long as the run does, and runs may be nested. Between them are channels
+//! with room for one piece, so no part runs ahead.
 
 use super::ItemStores;
 use super::batch::{Batch, Quota, Trouble, in_batches};
@@ -25,10 +25,10 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// A packed file may unpack to so many times the size that a file may have.
+/// A packed file may unpack to so many times the largest file size.
 const UNPACKED_RATIO: u64 = 10;
 
-/// Reads what the order names into its feed, and ends it.
+/// Reads the items of the order into its feed, and ends it.
 pub async fn read(stores: &ItemStores, order: ReadOrder) {
     let ReadOrder { reader, feed } = order;
     let done = match (refused(&reader), Reading::of(&reader)) {
@@ -48,7 +48,7 @@ pub async fn read(stores: &ItemStores, order: ReadOrder) {
     });
 }
 
-/// What AWS refuses before it reads anything, in its words.
+/// Orders that AWS refuses before it reads anything, with its message.
 fn refused(reader: &ReaderOrder) -> Option<&'static str> {
     if reader.max_items.is_some_and(|most| most < 0) {
         return Some("field MaxItems must be positive");
@@ -70,7 +70,7 @@ impl From<Unwanted> for Stop {
     }
 }
 
-/// What a thread that parses tells.
+/// A message of the parsing thread.
 enum Parsed {
     Items(Vec<Value>),
     End(Result<Quota, Trouble>),
@@ -165,7 +165,7 @@ impl Run<'_> {
             let done = items(&format, &key, unpacked_max, bytes).map_err(Trouble::from).and_then(|items| {
                 in_batches(items, quota, |batch| sender.blocking_send(Parsed::Items(batch)).is_ok())
             });
-            // Refused only when nobody listens any more.
+            // Fails only if the receiver is gone.
             drop(sender.blocking_send(Parsed::End(done)));
         };
         std::thread::Builder::new()
@@ -187,7 +187,7 @@ impl Run<'_> {
                 }
             }
         };
-        // Fetching goes on while the run makes room: a timer of the client must not find its answer unread.
+        // Fetching goes on while the run makes room; otherwise the client would time out on its unread answer.
         self.quota = tokio::select! {
             biased;
             done = drain => done?,
@@ -196,8 +196,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The objects of a bucket, or the items in them. What tells one state of a bucket from another is known only at
-    /// the end of its listing and told before the first item, so a listing of more than a page is made twice.
+    /// The objects of a bucket, or the items in them. The version of a bucket's listing is known only at its end and
+    /// needed before the first item, so a listing of more than a page is made twice.
     async fn listing(&mut self, at: &Location, load: Option<&Format>, name: Arc<str>) -> Result<(), Stop> {
         let place = self.stores.place(&at.bucket).map_err(|error| failed(at, error))?;
         let most = if load.is_none() { self.quota.left() } else { u64::MAX };
@@ -272,7 +272,7 @@ impl Run<'_> {
     }
 }
 
-/// One way through a listing.
+/// One pass over a listing.
 struct Pass {
     digest: Digest,
     count: u64,
@@ -284,7 +284,7 @@ impl Pass {
         Self { digest: Digest::new(), count: 0, most }
     }
 
-    /// The entries of a page that are wanted.
+    /// The wanted entries of a page.
     fn cut(&mut self, mut page: Vec<Entry>) -> Vec<Entry> {
         let left = usize::try_from(self.most - self.count).unwrap_or(usize::MAX);
         page.truncate(left);
@@ -300,7 +300,7 @@ impl Pass {
     }
 }
 
-/// The side of a content that waits, and the one that a thread reads.
+/// The async side of a content, and the blocking reader for a thread.
 fn split(content: Content) -> (impl Future<Output = Infallible>, Box<dyn Read + Send>) {
     let (sender, from) = mpsc::channel(1);
     let (fetched, bytes): (_, Box<dyn Read + Send>) = match content {
@@ -316,7 +316,7 @@ fn split(content: Content) -> (impl Future<Output = Infallible>, Box<dyn Read + 
                 }
             }
         }
-        // The thread sees the end of the bytes when this is gone, and has the last word.
+        // Dropping it ends the thread's bytes; the thread sends the last message.
         drop(sender);
         pending().await
     };

@@ -1,4 +1,4 @@
-//! What an `ItemReader` asks for, read once from its evaluated fields. Pure.
+//! The request of an `ItemReader`, parsed once from its evaluated fields. Pure.
 
 use super::json::Pointer;
 use perdura_engine::ReaderOrder;
@@ -6,7 +6,7 @@ use perdura_engine::asl::json::Value;
 use std::fmt;
 use std::sync::Arc;
 
-/// What is to be read.
+/// The source to read.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Reading {
     /// The items in one file.
@@ -19,7 +19,7 @@ pub(super) enum Reading {
     Listing { bucket: Arc<str>, prefix: Arc<str>, load: Option<Format> },
 }
 
-/// Where one file lies.
+/// The location of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Location {
     pub(super) bucket: Arc<str>,
@@ -27,12 +27,12 @@ pub(super) struct Location {
     pub(super) version_id: Option<Arc<str>>,
 }
 
-/// How a file is written.
+/// The format of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Format {
     /// Fields between delimiters; the names of the columns, or `None` if the first row has them.
     Csv { delimiter: u8, headers: Option<Arc<[Arc<str>]>> },
-    /// One document with a list of items, or an object of them, somewhere in it.
+    /// One document with a list or an object of items somewhere in it.
     Json { pointer: Option<Pointer> },
     /// A document on each line.
     JsonLines,
@@ -45,7 +45,7 @@ impl fmt::Display for Location {
 }
 
 impl Reading {
-    /// Reads the order; the text says what is wrong with it.
+    /// Parses the order; the error says what is wrong with it.
     pub(super) fn of(order: &ReaderOrder) -> Result<Self, String> {
         let (arguments, config) = (order.arguments.value(), &order.config);
         let bucket =
@@ -87,7 +87,7 @@ impl Reading {
         }
     }
 
-    /// What the context object gives as the source of an item.
+    /// The source of an item in the context object.
     pub(super) fn source(&self) -> Arc<str> {
         match self {
             Self::File { at, .. } | Self::Inventory { at } | Self::Athena { at, .. } => at.to_string().into(),

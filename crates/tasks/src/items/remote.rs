@@ -1,8 +1,8 @@
-//! A file that lies elsewhere, in a store or on a web server, fetched with GET as it is wanted.
+//! A file in a store or on a web server, fetched with GET as needed.
 //!
-//! A server that gives ranges is asked for one after the other, each under the condition that the file is still the
-//! same; an answer that breaks off is taken up where it was. One that gives none sends the whole file, and a connection
-//! that breaks then is an error.
+//! A server that supports ranges gets one range request after the other, each under the condition that the file is
+//! still the same. If an answer breaks off, reading continues from there. A server without ranges sends the whole file,
+//! and a broken connection is an error.
 
 use super::ask::{SILENT_FOR_MAX, TRIES, accepted, ask, pause, trouble};
 use super::content::BLOCK_BYTES;
@@ -18,24 +18,24 @@ use http::{Method, StatusCode};
 use std::sync::Arc;
 use url::Url;
 
-/// Who is asked for which file.
+/// The server and the file.
 #[derive(Clone)]
 pub(super) struct Source {
     pub(super) client: Client,
     pub(super) url: Url,
-    /// Who signs, where it is a store.
+    /// The signer, for a store.
     pub(super) signer: Option<Arc<Signer>>,
 }
 
-/// What later ranges are asked under.
+/// The condition for later ranges.
 pub(super) type Condition = Option<(HeaderName, HeaderValue)>;
 
-/// A file whose bytes are fetched as they are wanted.
+/// A file whose bytes are fetched as needed.
 pub(super) struct Remote {
     source: Source,
     condition: Condition,
     at: u64,
-    /// How much there is, where the server gives ranges.
+    /// Its size, if the server supports ranges.
     whole: Option<u64>,
     answer: Option<Arriving>,
     /// How many answers were begun since the last byte came.
@@ -43,7 +43,7 @@ pub(super) struct Remote {
 }
 
 impl Source {
-    /// Asks for a block from here on.
+    /// Requests a block from this position.
     pub(super) async fn ask(&self, at: u64, condition: &Condition) -> Result<Arriving, PlaceError> {
         ask(&self.client, || self.ranged(at, condition)).await
     }
@@ -69,12 +69,12 @@ impl Source {
 }
 
 impl Remote {
-    /// A file of so many bytes, in ranges.
+    /// A file of this size, in ranges.
     pub(super) fn in_ranges(source: Source, condition: Condition, whole: u64) -> Self {
         Self { source, condition, at: 0, whole: Some(whole), answer: None, begun: 0 }
     }
 
-    /// A file whose bytes come with this answer, and with others if it is known how many there are.
+    /// A file whose bytes come with this answer, and with further ones if its size is known.
     pub(super) fn begun(source: Source, condition: Condition, whole: Option<u64>, first: Arriving) -> Self {
         Self { source, condition, at: 0, whole, answer: Some(first), begun: 1 }
     }
@@ -135,7 +135,7 @@ impl Remote {
     }
 }
 
-/// What later ranges are asked under: a strong tag, or the time of the last change.
+/// The condition for later ranges: a strong tag, or the time of the last change.
 pub(super) fn condition(headers: &HeaderMap) -> Condition {
     let strong = headers.get(ETAG).filter(|tag| !tag.as_bytes().starts_with(b"W/"));
     let tag = strong.map(|tag| (IF_MATCH, tag.clone()));

@@ -1,4 +1,4 @@
-//! A bucket in a store that speaks S3: objects are read in ranges, listed in pages, and written whole or in parts.
+//! A bucket in a store with S3's API: objects are read in ranges, listed in pages, and written whole or in parts.
 
 use super::ask::{SILENT_FOR_MAX, accepted, ask, whole};
 use super::content::{Content, Opened, check_encoding, content_length};
@@ -15,10 +15,10 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use url::Url;
 
-/// The largest page of a listing: a thousand keys of a kilobyte, each byte written as three, and what stands around.
+/// The largest page of a listing: a thousand keys of a kilobyte, each byte encoded as three, and the XML around them.
 const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Where a store is, and who signs for it.
+/// A store's address, and its signer.
 #[derive(Clone)]
 pub(super) struct Account {
     pub(super) endpoint: Url,
@@ -38,12 +38,12 @@ pub(super) struct S3 {
 /// An object that is written in parts.
 pub(super) struct Upload {
     id: String,
-    /// The tags of the parts that were taken.
+    /// The tags of the uploaded parts.
     parts: Vec<String>,
 }
 
 impl S3 {
-    /// A bucket with this name there.
+    /// A bucket with this name in that store.
     pub(super) fn new(client: &Client, account: &Account, bucket: &str) -> Result<Self, PlaceError> {
         let is_name = (1..=255).contains(&bucket.len())
             && bucket.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte))
@@ -71,7 +71,7 @@ impl S3 {
         Ok(Opened { version, size: Some(size), content })
     }
 
-    /// One page of the keys that begin so.
+    /// One page of the keys with this prefix.
     pub(super) async fn page(&self, prefix: &str, token: Option<&str>) -> Result<Page, PlaceError> {
         let mut query =
             vec![("encoding-type", "url"), ("list-type", "2"), ("max-keys", "1000"), ("prefix", prefix)];
@@ -112,7 +112,7 @@ impl S3 {
         Ok(())
     }
 
-    /// Makes an object of its parts. A store may say yes before it begins, and no in the body.
+    /// Makes an object of its parts. A store may send a success status before it begins, and an error in the body.
     pub(super) async fn complete(&self, key: &str, upload: &Upload) -> Result<(), PlaceError> {
         let mut xml = "<CompleteMultipartUpload>".to_owned();
         for (tag, number) in upload.parts.iter().zip(1..) {
@@ -128,7 +128,7 @@ impl S3 {
         }
     }
 
-    /// Forgets the parts of an object that shall not be.
+    /// Deletes the parts of an object that will not be completed.
     pub(super) async fn abort(&self, key: &str, upload: &Upload) -> Result<(), PlaceError> {
         self.ask(Method::DELETE, Some(key), &[("uploadId", &upload.id)], &Bytes::new()).await.map(drop)
     }

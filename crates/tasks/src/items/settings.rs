@@ -1,68 +1,68 @@
-//! The table `[items]` of `perdura.toml`: which stores there are, and what stands behind a bucket's name.
+//! The table `[items]` of `perdura.toml`: the stores, and the meaning of bucket names.
 //!
-//! Nothing is read from the environment here. Whoever starts the process may give the usual AWS variables as values,
-//! by [`ItemSettings::or_credentials`].
+//! It reads nothing from the environment. The process may pass the usual AWS variables as values, by
+//! [`ItemSettings::or_credentials`].
 
 use perdura_sigv4::Secret;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The largest file that is read, unless configured otherwise: 100 GB.
+/// The default for the largest file to read: 100 GB.
 const FILE_BYTES_MAX: u64 = 100_000_000_000;
 
-/// The largest file that AWS reads: 10 GB.
+/// AWS's limit for a file: 10 GB.
 const STRICT_FILE_BYTES_MAX: u64 = 10_000_000_000;
 
-/// Results go into files of this size at most, unless configured otherwise: 1 GB.
+/// The default for the largest file of results: 1 GB.
 const RESULT_FILE_BYTES_MAX: u64 = 1_000_000_000;
 
 /// Where items come from and results go.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ItemSettings {
-    /// The address of the default store, which must speak S3: `https://s3.example.org`. Without it, and with a
-    /// region, it is Amazon's own.
+    /// The address of the default store, which must have S3's API: `https://s3.example.org`. Without it, and with a
+    /// region, the store is Amazon's own.
     pub endpoint: Option<String>,
     /// The region that requests are signed for.
     pub region: Option<String>,
     /// The public half of the credentials.
     pub access_key_id: Option<String>,
-    /// The other half.
+    /// The secret half.
     pub secret_access_key: Option<Secret>,
     /// For credentials that expire.
     pub session_token: Option<Secret>,
-    /// Whether the bucket's name belongs into the path of the address, as most stores want it, and not into its host.
-    /// If not said: into the path where an endpoint is given, into the host at Amazon's own.
+    /// Whether the bucket's name is in the path of the address, as most stores want it, or in its host. Default: the
+    /// path if an endpoint is given, the host at Amazon's own.
     pub path_style: Option<bool>,
     /// Whether an endpoint or a URL may be plain `http`, which shows all data to the network.
     pub allow_http: bool,
-    /// Local files are read and written below this folder only.
+    /// The folder for local files; files outside it are not read or written.
     pub local: Option<PathBuf>,
-    /// The largest file that is read, in bytes as it is stored.
+    /// The largest file to read, in bytes as it is stored.
     pub file_bytes_max: u64,
     /// Results are split into files of at most so many bytes.
     pub result_file_bytes_max: u64,
-    /// What stands behind the names of certain buckets.
+    /// The meaning of particular bucket names.
     pub buckets: BTreeMap<String, BucketSettings>,
 }
 
-/// What stands behind a bucket's name: one of `folder`, `url`, or a store of its own.
+/// One bucket: one of `folder`, `url`, or a store of its own.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BucketSettings {
     /// A folder on this machine, below `local`.
     pub folder: Option<PathBuf>,
-    /// A base URL; a key is put after it. Can only be read, and not listed.
+    /// A base URL; a key is appended to it. It can only be read, not listed.
     pub url: Option<String>,
     /// The address of the store that has this bucket.
     pub endpoint: Option<String>,
     pub region: Option<String>,
-    /// The bucket's name there, if it is another one.
+    /// The bucket's name in that store, if it differs.
     pub bucket: Option<String>,
     /// The public half of the credentials there.
     pub access_key_id: Option<String>,
-    /// The other half.
+    /// The secret half.
     pub secret_access_key: Option<Secret>,
     /// For credentials that expire.
     pub session_token: Option<Secret>,
@@ -89,16 +89,16 @@ impl Default for ItemSettings {
 }
 
 impl ItemSettings {
-    /// A folder that is not written whole stands below this one; those of buckets stand below it.
+    /// Makes relative paths absolute: `local` below this folder, folders of buckets below `local`.
     pub(crate) fn local_from(&mut self, base: &Path) {
         if let Some(local) = &mut self.local {
             *local = base.join(&*local);
         }
     }
 
-    /// Takes these credentials for the default store if none are configured; meant for the values of
-    /// `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`. All or none: an id of one origin and a
-    /// secret of another fit together only by mistake.
+    /// Uses these credentials for the default store if none are configured; meant for the values of
+    /// `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`. All or none: an id and a secret from
+    /// different sources do not belong together.
     pub fn or_credentials(
         mut self,
         access_key_id: Option<String>,
@@ -113,7 +113,7 @@ impl ItemSettings {
         self
     }
 
-    /// With the bounds that AWS has.
+    /// With AWS's limits.
     pub fn strict(mut self) -> Self {
         self.file_bytes_max = self.file_bytes_max.min(STRICT_FILE_BYTES_MAX);
         self

@@ -1,4 +1,4 @@
-//! The configured stores, and which of them a bucket's name means.
+//! The configured stores, and the lookup of a bucket's name.
 
 use super::folder::Folder;
 use super::place::{Place, PlaceError};
@@ -28,51 +28,44 @@ struct Inner {
     result_file_bytes_max: u64,
 }
 
-/// What is wrong with the settings.
+/// A mistake in the settings.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// An address that is none, or of a kind that is not spoken.
+    /// An invalid address, or one with an unsupported scheme.
     #[error("{at}: \"{text}\" is not an http or https address without a name and password in it")]
     Address {
         /// Which setting.
         at: String,
-        /// What it says.
+        /// Its value.
         text: String,
     },
-    /// An address that nobody may call.
+    /// An address that must not be called.
     #[error("{at}: \"{text}\" is not called: {reason}; if it is meant, allow it under [http]")]
     Forbidden {
         /// Which setting.
         at: String,
-        /// What it says.
+        /// Its value.
         text: String,
-        /// What is wrong with it.
         reason: Reason,
     },
-    /// Plain HTTP where it is not allowed.
+    /// Plain HTTP without `allow_http`.
     #[error(
         "{at}: \"{text}\" would send data and credentials in the clear; use https, or set items.allow_http = true"
     )]
     PlainHttp {
         /// Which setting.
         at: String,
-        /// What it says.
+        /// Its value.
         text: String,
     },
-    /// Text that no header can hold.
+    /// A text that is invalid in a header.
     #[error(
         "{at}: the region, the access key id or the session token holds a space, a line end or no plain text"
     )]
-    Unsendable {
-        /// Of which table.
-        at: String,
-    },
+    Unsendable { at: String },
     /// Half of the credentials.
     #[error("{at}: access_key_id and secret_access_key belong together; set both or none")]
-    Credentials {
-        /// Of which table.
-        at: String,
-    },
+    Credentials { at: String },
     /// A folder that cannot be used.
     #[error("{at}: the folder {folder} cannot be used: {error}")]
     Folder {
@@ -81,7 +74,7 @@ pub enum SettingsError {
         folder: PathBuf,
         error: io::Error,
     },
-    /// A folder that is not below the one that is allowed.
+    /// A folder outside of the allowed one.
     #[error(
         "{at}: the folder {folder} must be below items.local, which names the one folder for local files"
     )]
@@ -90,13 +83,13 @@ pub enum SettingsError {
         at: String,
         folder: PathBuf,
     },
-    /// Not one of the three kinds.
+    /// Not exactly one of the three kinds.
     #[error("{at}: a bucket has one of `folder`, `url`, or `endpoint` or `region` of an S3 store")]
     Kind {
         /// Which bucket.
         at: String,
     },
-    /// A bucket that cannot be.
+    /// An invalid bucket.
     #[error("{at}: {why}")]
     Bucket {
         /// Which bucket.
@@ -105,14 +98,14 @@ pub enum SettingsError {
     },
 }
 
-/// What addresses may be.
+/// The rules for addresses.
 #[derive(Clone, Copy)]
 struct Rules<'s> {
     guard: &'s Guard,
     allow_http: bool,
 }
 
-/// What of a table says where a store is.
+/// The settings of a table that describe a store.
 struct AccountSettings<'s> {
     at: String,
     endpoint: Option<&'s String>,
@@ -125,7 +118,7 @@ struct AccountSettings<'s> {
 }
 
 impl ItemStores {
-    /// Those of these settings, reached with this client.
+    /// The stores of these settings, reached with this client.
     pub fn new(settings: &ItemSettings, client: &Client) -> Result<Self, SettingsError> {
         let rules = Rules { guard: client.guard(), allow_http: settings.allow_http };
         let local = match &settings.local {
@@ -160,7 +153,7 @@ impl ItemStores {
         })))
     }
 
-    /// What a bucket's name means.
+    /// The place of a bucket's name.
     pub(super) fn place(&self, bucket: &str) -> Result<Place, PlaceError> {
         if let Some(place) = self.0.buckets.get(bucket) {
             return Ok(place.clone());
@@ -174,7 +167,7 @@ impl ItemStores {
         }
     }
 
-    /// The largest file that is read.
+    /// The largest file to read.
     pub(super) fn file_bytes_max(&self) -> u64 {
         self.0.file_bytes_max
     }

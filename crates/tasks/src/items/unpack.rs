@@ -1,8 +1,8 @@
 //! Unpacks gzip and Zstandard.
 //!
-//! What a file is packed with is told by its first bytes, which no text format begins with. A name that ends in `.gz`
-//! or `.zst` is a promise: where the bytes do not keep it, somebody stored something else there by mistake, and it is
-//! better to say so than to take it for rows.
+//! The first bytes of a file show its format; no text format begins with them. A name that ends in `.gz` or `.zst` is a
+//! promise: if the bytes do not match it, another file was stored there by mistake, and an error is better than reading
+//! it as rows.
 
 use flate2::bufread::MultiGzDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
@@ -16,14 +16,13 @@ const BYTE_ORDER_MARK: &[u8] = &[0xef, 0xbb, 0xbf];
 /// How much is read at once.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// How far back a Zstandard frame may refer, and so how much of it is held: what every level but the `--long` ones
-/// needs.
+/// The largest window of a Zstandard frame, and so the memory for it: enough for every level except the `--long` ones.
 const ZSTD_WINDOW_MAX: u64 = 8 * 1024 * 1024;
 
-/// Bytes with a start that was looked at.
+/// Bytes whose beginning was inspected.
 type Peeked<R> = io::Chain<io::Cursor<Vec<u8>>, R>;
 
-/// The unpacked bytes, at most so many.
+/// The unpacked bytes, at most `most`.
 pub(super) fn unpack(bytes: impl Read + 'static, key: &str, most: u64) -> io::Result<Box<dyn BufRead>> {
     let (start, bytes) = peek(bytes, ZSTD.len())?;
     let extension = key.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
@@ -45,7 +44,7 @@ pub(super) fn unpack(bytes: impl Read + 'static, key: &str, most: u64) -> io::Re
     Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, bounded)))
 }
 
-/// Text without the mark that some programs put before it.
+/// Text without a byte order mark.
 pub(super) fn plain_text(bytes: impl BufRead + 'static) -> io::Result<Box<dyn BufRead>> {
     let (start, mut bytes) = peek(bytes, BYTE_ORDER_MARK.len())?;
     if start == BYTE_ORDER_MARK {
@@ -54,19 +53,19 @@ pub(super) fn plain_text(bytes: impl BufRead + 'static) -> io::Result<Box<dyn Bu
     Ok(Box::new(bytes))
 }
 
-/// Whether a Zstandard file begins with a frame that holds no content, as some parallel packers write.
+/// Whether a Zstandard file begins with a frame without content, as some parallel packers write.
 fn is_skippable(start: &[u8]) -> bool {
     matches!(start, [0x50..=0x5f, 0x2a, 0x4d, 0x18])
 }
 
-/// The first bytes, without taking them away.
+/// Reads the first bytes without consuming them.
 fn peek<R: Read>(mut bytes: R, count: usize) -> io::Result<(Vec<u8>, Peeked<R>)> {
     let mut start = Vec::with_capacity(count);
     bytes.by_ref().take(count as u64).read_to_end(&mut start)?;
     Ok((start.clone(), io::Cursor::new(start).chain(bytes)))
 }
 
-/// Ends with an error where a small file unpacks to more than anyone stores, and says of every error what it means.
+/// Fails if a small file unpacks to more than `most`, and explains every error.
 struct Bounded {
     inner: Box<dyn Read>,
     name: &'static str,
@@ -89,7 +88,7 @@ impl Read for Bounded {
     }
 }
 
-/// One Zstandard frame after the other; the format allows to put files end to end.
+/// One Zstandard frame after the other; the format allows to concatenate files.
 struct Zstd<R> {
     source: R,
     frame: FrameDecoder,
@@ -103,7 +102,7 @@ impl<R: BufRead> Zstd<R> {
         Self { source, frame, is_open: false }
     }
 
-    /// Goes to the next frame that has content; `false` at the end.
+    /// Advances to the next frame with content; `false` at the end.
     fn open(&mut self) -> io::Result<bool> {
         while !self.source.fill_buf()?.is_empty() {
             match self.frame.reset(&mut self.source) {
@@ -124,7 +123,7 @@ impl<R: BufRead> Zstd<R> {
         Ok(false)
     }
 
-    /// What the frame says of its content must be true of what came out.
+    /// Checks the unpacked content against the frame's own size and checksum.
     fn check(&self) -> io::Result<()> {
         match (self.frame.get_checksum_from_data(), self.frame.get_calculated_checksum()) {
             (Some(written), Some(found)) if written != found => {

@@ -1,7 +1,7 @@
 //! The files below a folder, in the order in which S3 lists keys.
 //!
-//! A thread walks and waits when nobody asks for more. It holds the names of the folders that it stands in. Symbolic
-//! links are not listed: they could lead in circles.
+//! A thread walks, and waits while no page is requested. It holds the names of the folders that it is in. Symbolic
+//! links are not listed: they could form cycles.
 
 use super::folder::{Folder, tag, trouble};
 use super::listing::{Entry, PAGE_ENTRIES};
@@ -29,7 +29,7 @@ pub(super) fn start(
             page.len() < PAGE_ENTRIES || pages.blocking_send(Ok(std::mem::take(&mut page))).is_ok()
         });
         let last = walked.map(|()| page);
-        // Refused only when nobody listens any more.
+        // Fails only if the receiver is gone.
         drop(pages.blocking_send(last));
     };
     match std::thread::Builder::new().name("items-list".into()).spawn(walk) {
@@ -38,10 +38,10 @@ pub(super) fn start(
     }
 }
 
-/// One name in a folder; that of a folder ends with a slash, and sorts so.
+/// A name in a folder; a folder's name ends with a slash, and sorts that way.
 type Name = (String, PathBuf);
 
-/// Tells all files whose keys begin so, while they are wanted.
+/// Calls `tell` for all files whose keys begin with the prefix, while it returns true.
 fn walk(root: &Path, prefix: &str, tell: &mut dyn FnMut(Entry) -> bool) -> Result<(), PlaceError> {
     let mut open = vec![names(root, "")?.into_iter()];
     while let Some(names_left) = open.last_mut() {
@@ -59,7 +59,7 @@ fn walk(root: &Path, prefix: &str, tell: &mut dyn FnMut(Entry) -> bool) -> Resul
             let entry = Entry {
                 key: key.into(),
                 size: facts.len(),
-                // A time before 1970, or none, is given as 1970; the tag has what there is.
+                // A time before 1970, or none, becomes 1970; the tag has the real one.
                 modified_ms: modified.map_or(0, |since| since.as_millis() as i64),
                 etag: tag(&facts).into(),
                 class: "STANDARD".into(),

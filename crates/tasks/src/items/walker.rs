@@ -1,7 +1,7 @@
-//! Goes along a JSON text byte by byte, and holds none of it.
+//! Scans a JSON text byte by byte, and holds none of it.
 //!
-//! What is not wanted is passed over by counting brackets, so its depth costs nothing. What is wanted is kept by whoever
-//! asked for it, up to the size of an item.
+//! Unwanted parts are skipped by counting brackets, so their depth costs nothing. Wanted parts are kept by the caller,
+//! up to the size of an item.
 
 use super::ITEM_BYTES_MAX;
 use super::parse::{ParseError, Spot, value};
@@ -9,17 +9,17 @@ use perdura_engine::asl::json::Value;
 use std::io::BufRead;
 use std::sync::Arc;
 
-/// What a walker does with a byte.
+/// The walker's reaction to a byte.
 enum Tread {
-    /// Goes past it.
+    /// Passes it.
     On,
-    /// Goes past it, and stops.
+    /// Passes it, and stops.
     Last,
     /// Stops before it.
     Halt,
 }
 
-/// Counts brackets, and knows which of them stand in texts.
+/// Counts brackets, and ignores those inside texts.
 #[derive(Default)]
 struct Nesting {
     depth: u64,
@@ -44,7 +44,6 @@ impl Nesting {
     }
 }
 
-/// Goes along a JSON text.
 pub(super) struct Walker<R> {
     text: R,
     at: u64,
@@ -60,7 +59,7 @@ impl<R: BufRead> Walker<R> {
         Err(ParseError::Malformed { spot: Spot::Byte(self.at), format: "JSON", what: what.into() })
     }
 
-    /// Goes on until told to stop; `false` if the text is over before. Keeps what it passes, if asked to.
+    /// Scans until told to stop; `false` if the text ends before. Keeps the passed bytes, if asked to.
     fn walk(
         &mut self,
         mut keep: Option<&mut Vec<u8>>,
@@ -97,7 +96,7 @@ impl<R: BufRead> Walker<R> {
         }
     }
 
-    /// The next byte that is no space.
+    /// The next byte that is not a space.
     pub(super) fn peek(&mut self) -> Result<Option<u8>, ParseError> {
         let mut found = None;
         self.walk(None, Spot::Byte(0), |byte| match byte {
@@ -110,7 +109,7 @@ impl<R: BufRead> Walker<R> {
         Ok(found)
     }
 
-    /// Goes past this byte, which must be next.
+    /// Passes this byte, which must be next.
     pub(super) fn take(&mut self, wanted: u8) -> Result<(), ParseError> {
         match self.peek()? {
             Some(byte) if byte == wanted => {
@@ -133,7 +132,7 @@ impl<R: BufRead> Walker<R> {
         Ok(false)
     }
 
-    /// A member's name, and the colon behind it.
+    /// A member's name, and the colon after it.
     pub(super) fn key(&mut self) -> Result<Arc<str>, ParseError> {
         let spot = Spot::Byte(self.at);
         if self.peek()? != Some(b'"') {
@@ -151,7 +150,7 @@ impl<R: BufRead> Walker<R> {
         }
     }
 
-    /// Goes past one value, and keeps its text if asked to.
+    /// Passes one value, and keeps its text if asked to.
     pub(super) fn value(&mut self, keep: Option<&mut Vec<u8>>, spot: Spot) -> Result<(), ParseError> {
         let is_whole = match self.peek()? {
             Some(b'[' | b'{' | b'"') => {
@@ -171,7 +170,7 @@ impl<R: BufRead> Walker<R> {
         if is_whole { Ok(()) } else { self.malformed("the document ends in the middle") }
     }
 
-    /// Goes to the end of the document, which so many brackets must close.
+    /// Scans to the end of the document, which this many brackets must close.
     pub(super) fn finish(&mut self, depth: u64) -> Result<(), ParseError> {
         let mut nesting = Nesting { depth, ..Nesting::default() };
         if depth > 0 {

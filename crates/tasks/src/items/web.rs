@@ -1,6 +1,7 @@
-//! A bucket that is a base URL: a key is put after it and fetched with GET.
+//! A bucket that is a base URL: a key is appended to it and fetched with GET.
 //!
-//! The first request asks for a range, and the answer tells whether the server gives any. Redirects are not followed.
+//! The first request asks for a range, and the answer shows whether the server supports ranges. Redirects are not
+//! followed.
 
 use super::ask::accepted;
 use super::content::{Content, Opened, check_encoding, content_length};
@@ -28,7 +29,7 @@ impl Web {
         let source = Source { client: self.client.clone(), url: self.address(key)?, signer: None };
         let first = source.ask(0, &None).await?;
         let total = content_total(&first.headers);
-        // What a server says to a range of a file without bytes.
+        // The answer to a range of an empty file.
         let is_empty = first.status == StatusCode::RANGE_NOT_SATISFIABLE && total == Some(0);
         let first = if is_empty { first } else { accepted(first).await? };
         check_encoding(&first.headers)?;
@@ -51,7 +52,7 @@ impl Web {
         Ok(Opened { version, size, content: Content::Remote(Box::new(remote)) })
     }
 
-    /// The base with the key's parts put after it, each escaped.
+    /// The base with the key's parts appended, each escaped.
     fn address(&self, key: &str) -> Result<Url, PlaceError> {
         if !is_plain_path(key) {
             let what =

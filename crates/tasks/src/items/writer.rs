@@ -1,7 +1,7 @@
 //! Writes the results of a run.
 //!
-//! What is written follows from the results alone: the same names and the same bytes, however often a crash makes it
-//! be written. The manifest comes last, so whoever finds it finds all files that it names.
+//! The files follow from the results alone: the same names and the same bytes, however often a crash makes perdura
+//! write them. The manifest comes last, so a reader that finds it finds all files that it names.
 
 use super::ItemStores;
 use super::entry::{Class, before, behind, closing, entries, key};
@@ -42,15 +42,15 @@ pub async fn write(stores: &ItemStores, order: WriteOrder) {
     }));
 }
 
-/// What the thread that reads results tells.
+/// A message of the thread that reads results.
 enum Told {
-    /// What one child adds to which files.
+    /// The entries of one child, and their file.
     Entries(Class, Vec<String>),
-    /// All were told, or the rest cannot be read. A thread that dies says neither.
+    /// All were read, or the rest cannot be read. A thread that panics sends neither.
     End(Result<(), String>),
 }
 
-/// Reads results on a thread of its own: each comes from a disk.
+/// Reads results on a thread of its own, because each comes from a disk.
 fn tell(
     results: Box<dyn Iterator<Item = Result<ChildResult, impl std::fmt::Display + 'static>> + Send>,
     writing: &Writing,
@@ -73,7 +73,7 @@ fn tell(
                 }
             }
         }
-        // Refused only when nobody listens any more.
+        // Fails only if the receiver is gone.
         drop(sender.blocking_send(Told::End(end)));
     };
     match std::thread::Builder::new().name("results".into()).spawn(work) {
@@ -170,7 +170,7 @@ impl Run<'_> {
     }
 }
 
-/// The files of one class: those that are done, and the one under way.
+/// The files of one class: the finished ones, and the one under way.
 struct Files<'w> {
     class: Class,
     folder: &'w str,
@@ -223,7 +223,7 @@ impl<'w> Files<'w> {
     }
 }
 
-/// Writes the last of a file, and makes it be there.
+/// Writes the end of a file, and completes it.
 async fn end_with(mut outlet: Outlet, text: &str) -> Result<(), PlaceError> {
     match outlet.write(text.as_bytes()).await {
         Ok(()) => outlet.finish().await,

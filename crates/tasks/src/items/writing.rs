@@ -1,14 +1,14 @@
-//! What a `ResultWriter` asks for, read once from its evaluated fields. Pure.
+//! The request of a `ResultWriter`, parsed once from its evaluated fields. Pure.
 
 use perdura_engine::WriterOrder;
 use perdura_engine::asl::json::Value;
 use std::sync::Arc;
 
-/// Where results go, and in what form.
+/// The folder and format of results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Writing {
     pub(super) bucket: Arc<str>,
-    /// What all keys of this run begin with, with a slash at its end.
+    /// The prefix of all keys of this run, with a slash at its end.
     pub(super) folder: String,
     pub(super) output: Output,
     pub(super) transformation: Transformation,
@@ -28,14 +28,14 @@ pub(super) enum Output {
 pub(super) enum Transformation {
     /// Everything about each child.
     None,
-    /// Outputs alone.
+    /// Only outputs.
     Compact,
-    /// Outputs alone, and arrays of them joined.
+    /// Only outputs, with arrays of them joined.
     Flatten,
 }
 
 impl Writing {
-    /// Reads the order; the text says what is wrong with it.
+    /// Parses the order; the error says what is wrong with it.
     pub(super) fn of(order: &WriterOrder, map_run_arn: &str) -> Result<Self, String> {
         let argument = |name: &str| match order.arguments.value().get(name) {
             Some(Value::String(text)) => Ok(text.clone()),

@@ -1,7 +1,8 @@
-//! Which tasks can be run here, and which states of a machine call something else. Pure.
+//! Which resources can be performed here, and warnings about states with other resources. Pure.
 //!
-//! A definition that AWS accepts is accepted: it may be meant for AWS, or for a configuration that is yet to come. What
-//! cannot be run is told when it is checked and when it is deployed, and fails when it is called.
+//! A definition that AWS accepts is accepted: it may be meant for AWS, or for a later configuration. Resources that
+//! cannot be performed are reported when a definition is checked and when it is deployed, and fail when they are
+//! called.
 
 use crate::aws::speaks;
 use crate::functions::plain_name;
@@ -20,15 +21,15 @@ pub(super) fn performs(resource: &Resource) -> bool {
     }
 }
 
-/// These kinds of tasks, in words.
+/// The names of these kinds of tasks.
 pub(super) fn listed(kinds: impl Iterator<Item = TaskKind>) -> String {
     let names: Vec<&str> = kinds.map(TaskKind::name).collect();
     let (last, others) = names.split_last().expect("there are kinds of tasks");
     format!("{} and {last}", others.join(", "))
 }
 
-/// Whether there is anybody who performs it: here, in the runtime, or in the program that embeds it. Whether a function
-/// is configured is another question.
+/// Whether there is a performer for it: here, in the runtime, or in the embedding program. It does not check whether a
+/// function is configured.
 pub fn can_perform(resource: &Resource) -> bool {
     match resource.kind.doer() {
         Doer::Callee => performs(resource),
@@ -36,7 +37,7 @@ pub fn can_perform(resource: &Resource) -> bool {
     }
 }
 
-/// The states that call what cannot be run under these settings, each with its line.
+/// The states with resources that cannot be performed under these settings, each with its line.
 pub fn warnings(settings: &Settings, machine: &Machine) -> Vec<Diagnostic> {
     let tasks = machine.states().filter_map(|(_, state)| match &state.kind {
         Kind::Task(task) => Some((state, task)),
@@ -91,7 +92,7 @@ fn doubt(settings: &Settings, state: &str, task: &Task) -> Option<Diagnostic> {
     Some(doubt)
 }
 
-/// `FunctionName`, where it is written and not computed.
+/// `FunctionName`, if it is written and not computed.
 fn written_name(arguments: &Template) -> Option<&str> {
     match arguments {
         Template::Literal(value) => value.get("FunctionName").and_then(Value::as_str),

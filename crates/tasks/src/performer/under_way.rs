@@ -1,8 +1,8 @@
-//! Calls under way, by who waits for them.
+//! Calls under way, by their waiting Step.
 //!
-//! Whoever takes an entry out has its answer, and the only one. A call that was called off and is made again has the
-//! same key, so each entry also has a number of its own: an attempt that ends late finds that the place is not its own
-//! any more, and is silent.
+//! Only the code that takes an entry out may answer it, so each entry is answered once. A call that was cancelled and
+//! is repeated has the same key, so each entry also has a number of its own: an attempt that ends late finds that the
+//! entry is not its own any more, and sends nothing.
 
 use perdura_engine::{Call, EffectKey, ExecutionId, Outcome, StrandId};
 use perdura_runtime::Answer;
@@ -17,29 +17,29 @@ pub(super) struct UnderWay(Mutex<Table>);
 #[derive(Default)]
 struct Table {
     calls: HashMap<Place, Entry>,
-    /// How many there have been.
+    /// The number of attempts so far.
     attempts: u64,
 }
 
-/// Who waits.
+/// The waiting Step.
 type Place = (ExecutionId, StrandId);
 
 struct Entry {
     key: EffectKey,
     attempt: u64,
     answer: Answer,
-    /// There once its task is.
+    /// Present once its task was spawned.
     task: Option<AbortHandle>,
 }
 
-/// Which attempt of whom.
+/// Identifies an attempt of a Step.
 #[derive(Clone, Copy)]
 pub(super) struct Ticket {
     place: Place,
     attempt: u64,
 }
 
-/// The right to answer for one attempt. Dropped without an end, by a panic, it says that nobody knows.
+/// The right to answer for one attempt. If it is dropped without an end, by a panic, the outcome is unknown.
 pub(super) struct Attempt {
     ticket: Ticket,
     table: Arc<UnderWay>,
@@ -50,7 +50,7 @@ impl UnderWay {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new entry. One that is still in its place is called off.
+    /// Adds an entry. An earlier one in the same place is cancelled.
     pub(super) fn enter(self: &Arc<Self>, call: &Call, answer: Answer) -> Attempt {
         let place = (answer.execution(), call.strand);
         let mut table = self.lock();
@@ -65,7 +65,7 @@ impl UnderWay {
         Attempt { ticket: Ticket { place, attempt }, table: self.clone() }
     }
 
-    /// Its task is there, unless it has ended already.
+    /// Sets the entry's task, unless the attempt has ended already.
     pub(super) fn started(&self, ticket: Ticket, task: AbortHandle) {
         if let Some(entry) = self.lock().calls.get_mut(&ticket.place)
             && entry.attempt == ticket.attempt
@@ -74,7 +74,7 @@ impl UnderWay {
         }
     }
 
-    /// Nobody waits for this call any more.
+    /// The Step no longer waits for this call.
     pub(super) fn call_off(&self, execution: ExecutionId, strand: StrandId, key: &EffectKey) {
         let place = (execution, strand);
         let mut table = self.lock();
@@ -86,7 +86,7 @@ impl UnderWay {
         }
     }
 
-    /// Nobody waits for anything any more.
+    /// Cancels all calls.
     pub(super) fn call_all_off(&self) {
         let all = std::mem::take(&mut self.lock().calls);
         all.into_values().for_each(Entry::call_off);
@@ -101,7 +101,7 @@ impl UnderWay {
 }
 
 impl Entry {
-    /// Nothing of it is to arrive.
+    /// Cancels it; nothing of it will be answered.
     fn call_off(self) {
         self.answer.withdraw();
         if let Some(task) = self.task {
@@ -119,7 +119,7 @@ impl Attempt {
         self.ticket.place.0
     }
 
-    /// Hands over what came of it, unless it was called off.
+    /// Answers with the outcome, unless the call was cancelled.
     pub(super) fn end(self, outcome: Outcome) {
         if let Some(answer) = self.table.take(self.ticket) {
             answer.send(outcome);
@@ -129,7 +129,7 @@ impl Attempt {
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        // Without the lock: an answer that is dropped says that nobody knows.
+        // Without the lock: dropping an answer reports an unknown outcome.
         drop(self.table.take(self.ticket));
     }
 }

@@ -1,11 +1,11 @@
-//! Durations as people write them.
+//! Durations as users write them.
 
 use std::time::Duration;
 
-/// The longest that may be said: a hundred years.
+/// The longest duration: a hundred years.
 const SECONDS_MAX: f64 = 100.0 * 366.0 * 86_400.0;
 
-/// Reads `500ms`, `10s`, `5m`, `24h`, `90d`.
+/// Parses `500ms`, `10s`, `5m`, `24h`, `90d`.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let split = text.find(|char: char| char.is_ascii_alphabetic()).unwrap_or(text.len());
     let (count, unit) = text.split_at(split);

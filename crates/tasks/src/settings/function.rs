@@ -1,4 +1,4 @@
-//! `[functions.NAME]`: what a function is.
+//! `[functions.NAME]`: the definition of a function.
 
 use super::{UncertainWord, duration, web_address};
 use crate::destination::{Refusals, RefusedWord, ShortForm, statuses};
@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use url::Url;
 
-/// The longest time that a function may be given: a year.
+/// The longest timeout of a function: a year.
 const SECONDS_MAX: f64 = 366.0 * 86_400.0;
 
-/// `[functions.NAME]`, as it is written.
+/// `[functions.NAME]`, as written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FunctionTable {
@@ -25,15 +25,14 @@ pub struct FunctionTable {
     pub url: Option<String>,
     /// A function's name at the Lambda endpoint.
     pub lambda: Option<String>,
-    /// How long it may take.
     pub timeout_seconds: Option<f64>,
-    /// What is done when nobody knows whether a call was performed.
+    /// What to do about an unknown outcome.
     pub uncertain: Option<UncertainWord>,
     /// How long it remembers a key, such as `24h`.
     pub key_memory: Option<String>,
     /// Statuses and names of errors that say: certainly not done.
     pub refused: Vec<RefusedWord>,
-    /// Variables of this process that its command gets besides the usual ones.
+    /// Variables of this process that its command gets besides the default ones.
     pub env_pass: Vec<String>,
     /// Variables that are set for its command.
     pub env: BTreeMap<String, Secret>,
@@ -42,13 +41,11 @@ pub struct FunctionTable {
 /// One function.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Function {
-    /// What it is.
     pub means: Means,
-    /// How long it may take.
     pub timeout: Option<Duration>,
 }
 
-/// What a function is.
+/// The kinds of functions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Means {
     /// A local command.
@@ -64,7 +61,7 @@ pub enum Means {
 pub struct Qualified {
     /// Its bare name.
     pub name: Arc<str>,
-    /// Its version or alias, where one is written.
+    /// Its version or alias, if one is written.
     pub qualifier: Option<Arc<str>>,
 }
 
@@ -131,7 +128,7 @@ fn program(command: Vec<String>, folder: &Path, environment: Environment) -> Res
         let example = "the first word is the program, as in [\"python3\", \"charge.py\"]";
         return Err(format!("command is empty: {example}"));
     };
-    // A bare name is looked up in PATH; with a slash in it, it belongs to the folder.
+    // A bare name is looked up in PATH; a name with a slash is relative to the folder.
     let path = if program.contains('/') { folder.join(program) } else { program.into() };
     Ok(Program { path, arguments: words.collect(), folder: folder.to_owned(), environment })
 }

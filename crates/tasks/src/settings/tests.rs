@@ -1,4 +1,4 @@
-//! What tables mean, and what is said of those that mean nothing.
+//! The meaning of tables, and the messages for mistakes.
 
 use super::*;
 use crate::functions::Program;

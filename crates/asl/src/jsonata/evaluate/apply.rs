@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
 
 impl Evaluator<'_> {
-    /// `$f(…)`; with `~>`, what stands on its left is the first argument.
+    /// `$f(…)`; with `~>`, the value on its left is the first argument.
     pub(super) fn call(&self, node: &Node, input: &Val, env: &Env, first: Option<Val>) -> Fallible<Val> {
         let Kind::Call { procedure, arguments } = &node.kind else { return Ok(Val::Undefined) };
         let function = self.evaluate(*procedure, input, env)?;
@@ -54,12 +54,12 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Calls a function on behalf of the library, which gives it no context.
+    /// Calls a function for the library, which gives it no context.
     pub(in crate::jsonata) fn invoke(&self, function: &Rc<Function>, arguments: Vec<Val>) -> Fallible<Val> {
         self.apply(&Val::Function(function.clone()), arguments, &Val::Null, None)
     }
 
-    /// Calls a function, and then whatever that hands back to be called in its place.
+    /// Calls a function, and then the calls that it returns in its place.
     fn apply(
         &self,
         function: &Val,
@@ -189,7 +189,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// What a transform takes.
+/// The signature of a transform.
 fn transform_signature() -> &'static Signature {
     static SIGNATURE: LazyLock<Signature> =
         LazyLock::new(|| Signature::parse("<(oa):o>").expect("our own signature is well formed"));

@@ -1,4 +1,4 @@
-//! Arrays and objects that an expression writes, and grouping.
+//! Array and object constructors, and grouping.
 
 use super::{Evaluator, Fallible};
 use crate::jsonata::ast::{Kind, Node, NodeId};
@@ -22,7 +22,7 @@ impl Evaluator<'_> {
         if let [only] = items
             && !matches!(self.ast.node(*only).kind, Kind::Array(_))
         {
-            // Brackets around what is an array already change what it is, not what it holds.
+            // Brackets around an array change only its flags, not its elements.
             return match self.evaluate(*only, input, env)? {
                 Val::Array(array) => Ok(Val::Array(array.with(flags))),
                 Val::Undefined => Ok(List::new(&self.meter)?.finish(flags)),
@@ -45,7 +45,7 @@ impl Evaluator<'_> {
         Ok(result.finish(flags))
     }
 
-    /// Builds one object of all items: equal keys collect what they belong to.
+    /// Builds one object of all items: the items of equal keys are collected.
     pub(super) fn group(&self, pairs: &[(NodeId, NodeId)], input: &Val, env: &Env) -> Fallible<Val> {
         let stream = matches!(input, Val::Array(array) if array.flags.has(Flags::TUPLES));
         let mut groups = Groups { entries: Vec::new(), index: BTreeMap::new(), keys: self.meter.hold(0)? };
@@ -126,7 +126,7 @@ impl Evaluator<'_> {
         Ok(())
     }
 
-    /// Several tuples as one, whose names mean all of their values.
+    /// Several tuples as one, whose names refer to all of their values.
     fn reduce(&self, data: &Val) -> Fallible<Record> {
         let Val::Array(tuples) = data else { return self.record_of(data) };
         let mut result = self.record_of(&tuples.get(0))?;
@@ -155,7 +155,7 @@ impl Evaluator<'_> {
         let mut list = List::new(&self.meter)?;
         list.append(first.clone())?;
         list.append(second.clone())?;
-        // A single first value was a sequence of one to the reference, but joining makes a plain array of it.
+        // The reference treats a single first value as a sequence of one, but joining makes it a plain array.
         Ok(Val::Array(list.array(Flags::PLAIN)))
     }
 }

@@ -10,7 +10,7 @@ use crate::jsonata::value::{Flags, List, Text, Val, compare_text, equal, truth};
 use std::cmp::Ordering;
 use std::rc::Rc;
 
-/// The reference's own limit of the range operator; what may be held is less.
+/// The reference's own limit of the range operator; the memory limit is lower.
 const RANGE_MAX: f64 = 1e7;
 
 impl Evaluator<'_> {
@@ -24,7 +24,7 @@ impl Evaluator<'_> {
     ) -> Fallible<Val> {
         let left = self.evaluate(lhs, input, env)?;
         if let Operator::And | Operator::Or = operator {
-            // The reference blames the operator for whatever goes wrong on its right side.
+            // The reference names the operator in every error of its right side.
             let blame = |error: Error| error.token(operator.symbol());
             let decided = truth(&left, &self.meter).map_err(blame)?;
             if decided == (operator == Operator::Or) {
@@ -126,7 +126,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// Whether two values are the same one: by value where they have no parts, by identity where they do.
+/// Whether two values are identical: scalars by value, others by identity.
 fn is_same(a: &Val, b: &Val) -> bool {
     match (a, b) {
         (Val::Null, Val::Null) => true,

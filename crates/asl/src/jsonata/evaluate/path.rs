@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// A sequence of tuples.
 const STREAM: Flags = Flags::SEQUENCE.and(Flags::TUPLES);
 
-/// What one step hands to the next.
+/// The result of one step, for the next.
 enum Sequence {
     /// A sequence of one.
     One(Val),
@@ -37,7 +37,7 @@ impl Sequence {
         }
     }
 
-    /// What a step led to, as the input of the next.
+    /// The result of a step, as the input of the next.
     fn of(value: Val) -> Self {
         match value {
             Val::Array(array) if !array.flags.has(Flags::CONS) => Self::Many(array.with(Flags::SEQUENCE)),
@@ -57,7 +57,7 @@ impl Evaluator<'_> {
             other => Sequence::One(other.clone()),
         };
         if let Some(plain) = plain {
-            // The variable and the plain steps, each a level of its own where they are evaluated one by one.
+            // Counts the variable and the plain steps, each a level of its own if they were evaluated one by one.
             self.meter.work(plain.steps.len() as u64)?;
             self.enter().map(|outside| self.depth.set(outside))?;
             if let Some((count, value)) = self.plain(plain, env) {
@@ -136,12 +136,12 @@ impl Evaluator<'_> {
         Ok(List::of(&self.meter, value)?.finish(Flags::SEQUENCE.and(Flags::KEEP)))
     }
 
-    /// The plain beginning of a path: how many steps of the path it took, and where they led.
+    /// The plain beginning of a path: how many steps it has, and its value.
     fn plain(&self, plain: &Plain, env: &Env) -> Option<(usize, Val)> {
         let walked =
             |walked: plain::Walked<'_>| (walked.steps + 1, walked.value.map_or(Val::Undefined, Val::from));
         if let Some(local) = env.lookup(&plain.root) {
-            // From a variable of the expression, as far as it leads through values from outside.
+            // From a variable of the expression, as far as it passes through values from outside.
             let Val::Object(Object::Json(map)) = local else { return None };
             if !plain.indices.is_empty() {
                 return None;
@@ -310,7 +310,7 @@ impl Evaluator<'_> {
         self.stages(&step.stages, results.array(STREAM), env)
     }
 
-    /// Keeps what a filter holds for: a number is a position, anything else a question.
+    /// Keeps the items that match a filter: a number is a position, any other value a condition.
     pub(super) fn filter(&self, filter: NodeId, input: Val, env: &Env) -> Fallible<Val> {
         let stream = match &input {
             Val::Array(array) => array.flags.has(Flags::TUPLES),
@@ -342,7 +342,7 @@ impl Evaluator<'_> {
         Ok(results.finish(flags))
     }
 
-    /// How often an answer selects position `at`: numbers are positions, anything else is true or not.
+    /// How often a filter's result selects position `at`: numbers are positions, other values are true or not.
     fn times(&self, answer: &Val, at: usize, length: usize) -> Fallible<usize> {
         let here = |value: &Val| value.number().is_some_and(|index| plain::place(index, length) == Some(at));
         if answer.is_numeric()? {
@@ -365,7 +365,7 @@ impl Evaluator<'_> {
 }
 
 impl Sequence {
-    /// What a filter looks at: the elements of an array, or the one value.
+    /// The items of a filter: the elements of an array, or the one value.
     fn from_filtered(input: Val) -> Self {
         match input {
             Val::Array(array) => Self::Many(array),
@@ -387,7 +387,7 @@ impl Array {
     }
 }
 
-/// Adds one result of a step: arrays lose one pair of brackets, unless they were written as a step.
+/// Adds one result of a step: arrays are flattened by one level, unless they were written as a step.
 fn collect(list: &mut List, result: Val) -> Fallible<()> {
     match result {
         Val::Array(array) if !array.flags.has(Flags::CONS) => list.extend(&array),

@@ -10,7 +10,7 @@ use crate::jsonata::value::{Array, Flags, Val, compare_text};
 use std::cmp::Ordering;
 
 impl Evaluator<'_> {
-    /// Sorts; `is_after` says whether the first of two belongs behind the second.
+    /// Sorts; `is_after` says whether the first of two comes after the second.
     pub(in crate::jsonata) fn merge_sort(
         &self,
         items: Vec<Val>,
@@ -18,7 +18,7 @@ impl Evaluator<'_> {
     ) -> Fallible<Vec<Val>> {
         self.meter.work(items.len() as u64)?;
         let mut runs: Vec<Vec<Val>> = Vec::new();
-        // Halves are split as the reference splits them, so that comparators are asked in the same order.
+        // Split like the reference, so that comparators are called in the same order.
         let mut pending = vec![(items, false)];
         while let Some((mut left, is_split)) = pending.pop() {
             if is_split {
@@ -73,7 +73,7 @@ impl Evaluator<'_> {
             for (term, descending) in terms {
                 let order = match (evaluate(*term, a)?, evaluate(*term, b)?) {
                     (Val::Undefined, Val::Undefined) => continue,
-                    // Whatever the direction, what is missing goes to the end.
+                    // In either direction, missing values go to the end.
                     (Val::Undefined, _) => return Ok(true),
                     (_, Val::Undefined) => return Ok(false),
                     (a, b) => order_of(&a, &b, &self.meter)?,
@@ -99,7 +99,7 @@ fn order_of(a: &Val, b: &Val, meter: &Meter) -> Fallible<Ordering> {
         (Val::String(a), Val::String(b)) => compare_text(a, b, meter),
         (Val::Exact(a), Val::Exact(b)) => Ok(a.compare(b)),
         _ => match (a.number(), b.number()) {
-            // What is not below and not equal comes after, NaN included.
+            // A value that is neither below nor equal comes after, including NaN.
             (Some(a), Some(b)) => Ok(a.partial_cmp(&b).unwrap_or(Ordering::Greater)),
             _ => Err(Error::new("T2007").value(text::render(a)).value2(text::render(b))),
         },

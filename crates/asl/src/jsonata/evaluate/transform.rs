@@ -1,8 +1,8 @@
 //! `|pattern|update, delete|`: a copy of an object with parts of it changed.
 //!
-//! The reference clones the object and changes the clone in place, through whatever the pattern selected. Values
-//! here do not change, so the copy is made of objects of its own, what each selected one becomes is noted under
-//! its identity, and the copy is built once more with the notes applied.
+//! The reference clones the object and changes the clone in place, through the objects that the pattern selected.
+//! Values here are immutable, so the copy is made of objects of its own, the new version of each selected one is
+//! recorded under its identity, and the copy is rebuilt with the changes.
 
 use super::{Evaluator, Fallible};
 use crate::jsonata::ast::{Kind, NodeId};
@@ -13,11 +13,11 @@ use crate::jsonata::value::{DEPTH_MAX, List, Object, Record, Str, Val};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// What selected objects have become, by their identity.
+/// The new versions of selected objects, by their identity.
 #[derive(Default)]
 struct Changes {
     records: BTreeMap<usize, Val>,
-    /// Objects that are being rebuilt: one that contains itself shows what it was.
+    /// Objects that are being rebuilt: one that contains itself shows its old version.
     open: Vec<usize>,
 }
 
@@ -51,7 +51,7 @@ impl Evaluator<'_> {
                 Val::Object(object) => object.members(),
                 other => return Err(Error::new("T2011").value(text::render(&other))),
             };
-            // Deletions are asked of the object as updated.
+            // Deletions are evaluated on the updated object.
             let mut record = self.record_of(&current)?;
             for (key, value) in updated {
                 record.set(key, value)?;
@@ -76,7 +76,7 @@ impl Evaluator<'_> {
         self.rebuild(&copy, &mut changes)
     }
 
-    /// A copy whose objects are nobody else's.
+    /// A copy with objects of its own.
     pub(in crate::jsonata) fn copy(&self, value: &Val) -> Fallible<Val> {
         self.meter.work(8)?;
         match value {
@@ -100,7 +100,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// The value with all changes applied. What has not changed stays the same allocation.
+    /// The value with all changes applied. Unchanged parts stay the same allocation.
     fn rebuild(&self, value: &Val, changes: &mut Changes) -> Fallible<Val> {
         if changes.records.is_empty() {
             return Ok(value.clone());

@@ -200,7 +200,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// What JavaScript takes for true: the reference asks a comparator that way.
+/// JavaScript's test for true, which the reference applies to a comparator's result.
 fn is_truthy(value: &Val) -> bool {
     match value {
         Val::Undefined | Val::Null => false,

@@ -1,6 +1,6 @@
 //! Dates and times to text, by picture.
 //!
-//! Time itself comes from the dice of the Turn; here it is only written. There are no time zones but offsets.
+//! Time itself comes from the dice of the Turn; here it is only formatted. There are no time zones, only offsets.
 
 use super::Arguments;
 use super::integers::{Case, IntegerFormat, leading_integer};
@@ -9,7 +9,7 @@ use crate::jsonata::evaluate::Evaluator;
 use crate::jsonata::value::{Text, Val};
 use crate::timestamp::{date_of, days_since_1970};
 
-/// What `$now()` and `$fromMillis` write where no picture is given.
+/// The default picture of `$now()` and `$fromMillis`.
 const ISO: &str = "[Y0001]-[M01]-[D01]T[H01]:[m01]:[s01].[f001][Z01:01t]";
 
 pub(super) const DAYS: [&str; 8] =
@@ -164,7 +164,7 @@ pub(super) fn utc(fields: [f64; 7]) -> f64 {
     if total.abs() <= 8.64e15 { total } else { f64::NAN }
 }
 
-/// The fields of a time; all of them NaN where it is none.
+/// The fields of a time; all of them NaN if it is invalid.
 #[derive(Clone, Copy)]
 pub(super) struct Date {
     millis: f64,
@@ -225,7 +225,7 @@ impl Date {
         week.floor()
     }
 
-    /// One component as a number; letters that are none give NaN.
+    /// One component as a number; unknown letters give NaN.
     pub(super) fn component(self, component: char) -> f64 {
         let time = self.millis.rem_euclid(DAY_MS);
         match component {

@@ -8,9 +8,9 @@ use crate::jsonata::text;
 use crate::jsonata::value::{Text, Val};
 use std::fmt::Write;
 
-/// What neither of the two encodings touches, besides letters and digits.
+/// The characters that neither encoding changes, besides letters and digits.
 const UNRESERVED: &[u8] = b"-_.!~*'()";
-/// What the encoding of a whole URL leaves as well.
+/// The further characters that the encoding of a whole URL keeps.
 const RESERVED: &[u8] = b";/?:@&=+$,#";
 
 impl Evaluator<'_> {

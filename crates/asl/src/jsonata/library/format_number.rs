@@ -7,7 +7,7 @@ use crate::jsonata::evaluate::Evaluator;
 use crate::jsonata::number;
 use crate::jsonata::value::{Object, Val};
 
-/// The signs that a picture is made of.
+/// The characters of a picture.
 struct Signs {
     decimal: String,
     grouping: String,
@@ -78,7 +78,7 @@ struct Parts {
 impl Parts {
     fn new(picture: &str, signs: &Signs) -> Self {
         let counts = |character: char| signs.is_active(character) && !is_sign(&signs.exponent, character);
-        // A picture without anything active is all prefix; the rules below refuse it.
+        // A picture without active characters is all prefix; the rules below refuse it.
         let start = picture.find(counts).unwrap_or(0);
         let end = picture
             .char_indices()
@@ -108,7 +108,7 @@ impl Parts {
         }
     }
 
-    /// The rules of a picture; where it breaks several, the last one is named.
+    /// The rules of a picture; if it breaks several, the last one is named.
     fn check(&self, signs: &Signs) -> Fallible<()> {
         let picture = &*self.picture;
         let is_twice = |sign: &str| picture.find(sign) != picture.rfind(sign);
@@ -164,7 +164,7 @@ impl Parts {
     }
 }
 
-/// What a sub-picture asks for.
+/// The layout of a sub-picture.
 struct Layout {
     prefix: String,
     suffix: String,
@@ -232,7 +232,7 @@ impl Evaluator<'_> {
         let Some(value) = args.number(0)? else { return Ok(Val::Undefined) };
         let Some(picture) = args.text(1)? else { return Err(Error::argument(2)) };
         let signs = Signs::new(args.get(2));
-        // Pictures are short; long ones pay for the passes over them.
+        // Pictures are short; long ones cost the passes over them.
         self.meter.work(512 + 16 * picture.len() as u64)?;
         let pictures: Vec<&str> = if signs.separator.is_empty() {
             vec![picture]
@@ -270,7 +270,7 @@ fn write(value: f64, layout: &Layout, signs: &Signs) -> String {
         let max = 10_f64.powi(layout.scaling as i32);
         let min = 10_f64.powi(layout.scaling as i32 - 1);
         let mut shift = 0_i32;
-        // Zero has no exponent that would fit; the reference looks for one for ever.
+        // Zero has no fitting exponent; the reference would search for one for ever.
         while mantissa < min && mantissa > 0.0 {
             mantissa *= 10.0;
             shift -= 1;

@@ -8,7 +8,7 @@ use crate::jsonata::regex::Regex;
 use crate::jsonata::value::Val;
 use std::sync::LazyLock;
 
-/// What a picture asks for.
+/// The format of a picture.
 #[derive(Clone, Debug)]
 pub(super) struct IntegerFormat {
     pub(super) primary: Primary,
@@ -23,7 +23,7 @@ pub(super) struct IntegerFormat {
     pub(super) regular: Option<(usize, char)>,
     /// … or separators at places counted from the right.
     pub(super) separators: Vec<(usize, char)>,
-    /// The picture itself, where it is none of ours.
+    /// The picture itself, if it is not supported.
     pub(super) picture: String,
 }
 
@@ -33,7 +33,7 @@ pub(super) enum Primary {
     Letters,
     Roman,
     Words,
-    /// Any other numbering, which nobody implements.
+    /// Any other numbering, which no implementation supports.
     Sequence,
 }
 
@@ -207,7 +207,7 @@ impl Evaluator<'_> {
         let size = value.abs();
         let is_decimal = matches!(format.primary, Primary::Decimal | Primary::Sequence);
         if !size.is_finite() && !is_decimal {
-            // The reference would go on for ever.
+            // The reference would never end.
             return Err(Error::stack());
         }
         let mut text = match format.primary {
@@ -363,7 +363,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// JavaScript's reading of an integer: what follows the digits does not matter.
+/// Parses an integer like JavaScript: text after the digits is ignored.
 pub(super) fn leading_integer(text: &str) -> f64 {
     let text = text.trim_start();
     let (sign, digits) = match text.as_bytes().first() {

@@ -9,7 +9,7 @@ use crate::jsonata::value::{Array, Flags, List, Record, Str, Text, Val};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// One match: the bytes of the text that it takes, and the object in which a function told of it.
+/// One match: its bytes in the text, and the object of a matcher function.
 struct Found {
     start: usize,
     end: usize,
@@ -43,13 +43,13 @@ impl Found {
     }
 }
 
-/// Where matches come from.
+/// The source of matches.
 enum Source {
     Regex {
         regex: Arc<Regex>,
         from: usize,
     },
-    /// A function that is given the text, or the one that leads on from a match.
+    /// A function that is called with the text, or the one that finds the next match.
     Function(Option<Rc<Function>>),
 }
 
@@ -57,10 +57,10 @@ enum Source {
 struct Matches<'m> {
     text: &'m Str,
     source: Source,
-    /// How often there may be another; `None`: as often as there is.
+    /// How many more matches are wanted; `None`: all.
     limit: Option<f64>,
     count: usize,
-    /// How many UTF-16 units there are up to some byte.
+    /// The number of UTF-16 units up to some byte.
     counted: (usize, usize),
 }
 
@@ -113,7 +113,7 @@ impl<'m> Matches<'m> {
         Ok(found)
     }
 
-    /// A match as a function tells of it.
+    /// A match as returned by a matcher function.
     fn told(&mut self, evaluator: &Evaluator<'_>, told: Val) -> Fallible<Option<Found>> {
         let Val::Object(object) = &told else {
             return if told.is_undefined() { Ok(None) } else { Err(Error::new("T1010")) };
@@ -298,7 +298,7 @@ impl Evaluator<'_> {
         Ok(list.finish(Flags::PLAIN))
     }
 
-    /// A match of a regular expression as an object, for functions that are told of it.
+    /// A match of a regular expression as an object, for functions that get it.
     fn match_object(&self, found: &Found, matches: &mut Matches<'_>) -> Fallible<Val> {
         let text = matches.text;
         let mut object = Record::new(&self.meter)?;
@@ -313,7 +313,7 @@ impl Evaluator<'_> {
         Ok(object.finish())
     }
 
-    /// What calling a regular expression gives: a match as an object, with a function that finds the next.
+    /// The result of calling a regular expression: a match as an object, with a function that finds the next.
     pub(in crate::jsonata) fn find_match(
         &self,
         regex: &Arc<Regex>,

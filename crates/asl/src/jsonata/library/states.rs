@@ -1,4 +1,4 @@
-//! The six functions of Step Functions. What they do with odd arguments is what AWS was seen to do.
+//! The six functions of Step Functions. With odd arguments they behave as AWS was seen to behave.
 
 use super::Arguments;
 use crate::codec::hash_hex;
@@ -13,11 +13,11 @@ use std::collections::BTreeSet;
 /// AWS accepts `$range(1, 360145, 1)` and refuses one element more.
 const RANGE_MAX: i128 = 360_145;
 
-/// What a byte of JSON text counts as once it is read, until the evaluation ends.
+/// The counted size of a parsed byte of JSON text, until the evaluation ends.
 const PARSED_BYTES: usize = 3;
 
 impl Evaluator<'_> {
-    /// Chunks of an array, the last one with what is left.
+    /// Chunks of an array; the last one has the rest.
     pub(super) fn partition(&self, args: Arguments<'_>) -> Fallible<Val> {
         let array = match args.get(0) {
             Val::Undefined => return Ok(Val::Undefined),
@@ -108,7 +108,7 @@ fn whole(args: Arguments<'_>, at: usize) -> Fallible<Option<i64>> {
     })
 }
 
-/// Whether some object of a JSON text names a member twice. What is not JSON is for the reader to refuse.
+/// Whether an object of a JSON text has a member twice. The parser refuses texts that are not JSON.
 fn has_key_twice(text: &str) -> bool {
     let mut lexer = Lexer::new(text);
     let mut objects: Vec<Option<BTreeSet<String>>> = Vec::new();

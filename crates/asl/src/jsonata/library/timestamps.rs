@@ -193,7 +193,7 @@ fn offset_minutes(marker: &Marker, text: &str) -> f64 {
     leading_integer(hours) * 60.0 + leading_integer(minutes)
 }
 
-/// The time that components mean. What is missing before them is now, what is missing after them is the start.
+/// The time of the components. Missing components before them are those of now, missing ones after them the smallest.
 fn time_of(mut components: BTreeMap<char, Option<f64>>, now: Date) -> Fallible<f64> {
     let mask = |letters: &str, components: &BTreeMap<char, Option<f64>>| {
         letters.chars().fold(0_u32, |mask, letter| {

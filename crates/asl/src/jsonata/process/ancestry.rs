@@ -1,12 +1,12 @@
-//! `%`: which step it means the input of.
+//! `%`: finds the step whose input it refers to.
 
 use super::Process;
 use crate::jsonata::ast::{Kind, NodeId};
 use crate::jsonata::error::{Error, Fallible};
 
-/// A `%` that looks for its step.
+/// A `%` without its step yet.
 pub(super) struct Slot {
-    /// Under which label the step keeps its input. Two that mean the same step share one.
+    /// The label under which the step keeps its input. Two that refer to the same step share one.
     pub(super) label: usize,
     /// How many steps up it still has to go.
     pub(super) level: i32,
@@ -21,7 +21,7 @@ impl Process {
         self.push(Kind::Parent(slot.to_string().into()), at)
     }
 
-    /// Hands the open slots of a part to the whole.
+    /// Passes the open slots of a part to the whole.
     pub(super) fn inherit(&mut self, whole: usize, part: usize) {
         let mut slots = self.seeking[part].clone();
         if let Some(slot) = self.slot_of(part) {
@@ -38,7 +38,7 @@ impl Process {
         }
     }
 
-    /// Lets the open slots of the last step look among the steps before it.
+    /// Searches the earlier steps for the open slots of the last step.
     pub(super) fn resolve(&mut self, path: usize, steps: &[NodeId]) -> Fallible<()> {
         let last = *steps.last().expect("a path has steps") as usize;
         let mut slots = self.seeking[last].clone();
@@ -66,7 +66,7 @@ impl Process {
         Ok(())
     }
 
-    /// Goes up one step on the way from a `%` to what it means.
+    /// Goes up one step from a `%` towards its step.
     pub(super) fn seek(&mut self, node: usize, slot: SlotId) -> Fallible<()> {
         match &self.nodes[node].kind {
             Kind::Name(_) | Kind::Wildcard => {

@@ -1,4 +1,4 @@
-//! The tree of a regular expression to instructions.
+//! Compiles the tree of a regular expression to instructions.
 
 use super::pattern::{Assertion, Class, Pattern};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// Counted repetitions are written out; beyond this the pattern is refused.
 const INSTRUCTIONS_MAX: usize = 20_000;
 
-/// What a match runs.
+/// The instructions of a match.
 #[derive(Debug)]
 pub(super) struct Program {
     pub(super) instructions: Vec<Instruction>,
@@ -30,20 +30,20 @@ pub(super) enum Instruction {
         second: usize,
     },
     Save(usize),
-    /// A new turn of a loop: what its groups held is gone.
+    /// A new turn of a loop: clears the captures of its groups.
     Forget {
         first: usize,
         last: usize,
     },
     Mark(usize),
-    /// Fails if this turn of the loop took nothing.
+    /// Fails if this turn of the loop matched nothing.
     Advanced(usize),
     Assert(Assertion),
     Back {
         group: usize,
         backward: bool,
     },
-    /// What follows up to `end` is looked at, not taken.
+    /// The instructions up to `end` are a look-around.
     Look {
         negative: bool,
         end: usize,

@@ -18,7 +18,7 @@ pub(super) enum Pattern {
     Repeat { inner: Box<Pattern>, min: u32, max: Option<u32>, greedy: bool, groups: (usize, usize) },
 }
 
-/// What holds between two characters.
+/// A condition on a position between two characters.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Assertion {
     Start,
@@ -39,7 +39,7 @@ impl Class {
         Self { ranges: vec![(character, character)], negated: false }
     }
 
-    /// What it costs to look something up in it, beyond the least.
+    /// The cost of a lookup in it, beyond the minimum.
     pub(super) fn weight(&self) -> u64 {
         self.ranges.len() as u64 / 8
     }
@@ -346,7 +346,7 @@ impl Parser {
         Ok(Pattern::Class(self.class_escape()?.into()))
     }
 
-    /// What a backslash means inside and outside of brackets.
+    /// The meaning of a backslash inside and outside of brackets.
     fn class_escape(&mut self) -> Result<Class, String> {
         let Some(kind) = self.peek() else { return Err("\\ at end of pattern".into()) };
         self.at += 1;

@@ -63,7 +63,7 @@ pub(in crate::jsonata) fn equal(a: &Val, b: &Val, meter: &Meter) -> Fallible<boo
     })
 }
 
-/// What JSONata takes for true.
+/// JSONata's test for true.
 pub(in crate::jsonata) fn truth(value: &Val, meter: &Meter) -> Fallible<bool> {
     Ok(match value {
         Val::Undefined | Val::Null | Val::Function(_) => false,

@@ -7,7 +7,7 @@ use crate::jsonata::meter::{Charge, ELEMENT_BYTES, Meter};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What an array is besides its elements. The flags travel with the handle, not with the elements.
+/// The properties of an array besides its elements. They belong to the handle, not to the elements.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::jsonata) struct Flags(u8);
 
@@ -51,7 +51,7 @@ impl Array {
         Self { items: Items::Json(items.clone()), flags: Flags::PLAIN }
     }
 
-    /// How deep what was built nests.
+    /// The depth of a built array.
     pub(in crate::jsonata) fn depth(&self) -> u16 {
         if let Items::Own(list) = &self.items { list.depth } else { 0 }
     }
@@ -83,17 +83,17 @@ impl Array {
         self.flags.has(Flags::SEQUENCE)
     }
 
-    /// The same elements as something else.
+    /// The same elements with other flags.
     pub(in crate::jsonata) fn with(&self, flags: Flags) -> Self {
         Self { items: self.items.clone(), flags }
     }
 
-    /// The elements as they are in the input, if that is where they are.
+    /// The elements in the input, if they are from there.
     pub(in crate::jsonata) fn json(&self) -> Option<&Arc<Vec<Value>>> {
         if let Items::Json(items) = &self.items { Some(items) } else { None }
     }
 
-    /// Whether two handles mean the same elements.
+    /// Whether two handles refer to the same elements.
     pub(in crate::jsonata) fn is(&self, other: &Self) -> bool {
         match (&self.items, &other.items) {
             (Items::Json(a), Items::Json(b)) => Arc::ptr_eq(a, b),

@@ -16,7 +16,7 @@ pub(in crate::jsonata) enum Object {
 }
 
 impl Object {
-    /// How deep what was built nests.
+    /// The depth of a built object.
     pub(in crate::jsonata) fn depth(&self) -> u16 {
         if let Self::Own(record) = self { record.depth } else { 0 }
     }
@@ -56,7 +56,7 @@ impl Object {
     }
 }
 
-/// The number that a key is, where JavaScript would take it for a place in an array.
+/// The number in a key, if JavaScript would take it for an array index.
 fn array_index(key: &str) -> Option<u32> {
     let is_canonical = key.bytes().all(|byte| byte.is_ascii_digit()) && (key == "0" || !key.starts_with('0'));
     if is_canonical { key.parse().ok().filter(|index| *index != u32::MAX) } else { None }
@@ -70,7 +70,7 @@ pub(in crate::jsonata) struct Record {
     depth: u16,
 }
 
-/// Up to this many keys a scan beats an index.
+/// Up to this many keys a scan is faster than an index.
 const SCANNED_MAX: usize = 12;
 
 impl Record {

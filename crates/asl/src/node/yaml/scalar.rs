@@ -1,4 +1,4 @@
-//! What a scalar means in the core schema of YAML 1.2.
+//! The meaning of scalars in the core schema of YAML 1.2.
 
 use super::super::NodeKind;
 use crate::json::Number;
@@ -14,7 +14,7 @@ pub(super) fn is_non_specific(tag: &Tag) -> bool {
     tag.to_string() == "!"
 }
 
-/// The value, or what is wrong with it. Only what is written plainly can be anything but a string.
+/// The value, or the mistake in it. Only a plain scalar can be anything except a string.
 pub(super) fn resolve(text: &str, is_plain: bool, tag: Option<&Tag>) -> Result<NodeKind, String> {
     let Some(tag) = tag else {
         return if is_plain { plain(text) } else { Ok(NodeKind::String(text.into())) };

@@ -1,4 +1,4 @@
-//! Step Functions Local's format: test cases that name mocked responses, and those by the number of the call.
+//! Step Functions Local's format: test cases that name mocked responses, with answers by the number of the call.
 
 use super::{Answer, For, Mocks, Page};
 use anyhow::Result;
@@ -36,7 +36,7 @@ pub(super) fn read(page: Page<'_>, root: &Node, wanted: &For<'_>) -> Result<Mock
     Ok(mocks)
 }
 
-/// The member of a name, or else the only one.
+/// The member with this name, or else the only one.
 fn choose<'n>(
     page: Page<'_>,
     members: &'n [Member],

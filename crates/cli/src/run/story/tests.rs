@@ -10,7 +10,7 @@ use perdura_engine::{
 
 const START: Timestamp = Timestamp(1_767_268_800_000);
 
-/// An execution whose story is told, one input at a time.
+/// An execution whose progress is recorded, one input at a time.
 struct Teller {
     execution: Execution,
     story: Story,
@@ -60,7 +60,7 @@ impl Teller {
         }
     }
 
-    /// The oldest call is answered.
+    /// Answers the oldest call.
     fn answer(&mut self, outcome: Outcome) {
         let by = self.calls.remove(0);
         self.input(&Input::TaskOutcome { by, outcome });

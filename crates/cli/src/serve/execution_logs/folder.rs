@@ -1,7 +1,7 @@
 //! Logs of executions as files: one for each machine, a record a line.
 //!
-//! A file that has grown to its bound is put aside as `MACHINE.1.jsonl`, in the place of the one before. So a machine never
-//! has more than twice the bound on disk.
+//! A file at its size limit is renamed to `MACHINE.1.jsonl`, replacing the previous one. So a machine never has more
+//! than twice the limit on disk.
 
 use perdura_server::sfn::LogRecord;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -9,10 +9,10 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
-/// How large a file becomes.
+/// The size limit of a file.
 pub(super) const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// Adds records to the file of a machine, for the owner's eyes only. They become one write.
+/// Appends records to the file of a machine, which only its owner can read. They are one write.
 pub(super) fn append(folder: &Path, machine: &str, records: &[LogRecord], bytes_max: u64) -> io::Result<()> {
     let mut lines = Vec::new();
     for record in records {

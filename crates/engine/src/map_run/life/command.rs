@@ -1,4 +1,4 @@
-//! What a Map Run wants done.
+//! The commands of a Map Run.
 
 use super::MapRunFigures;
 use crate::effect::{MapRunOrder, ReaderOrder};
@@ -10,14 +10,14 @@ use crate::map_run::MapRunOutcome;
 use perdura_asl::machine::Machine;
 use std::sync::Arc;
 
-/// Something to do for a Map Run, at once.
+/// A command to carry out at once.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MapRunCommand {
-    /// Let it make its next move soon, when others have had their turn.
+    /// Let it make its next move soon, after other work.
     GoOn,
     /// Let it make its next move when there may be a place for a child.
     AwaitPlace,
-    /// Read which children it has, and its row.
+    /// Read its children, and its row.
     ReadChildren,
     /// Read its items, as far as there is room for them.
     ReadItems {
@@ -28,19 +28,19 @@ pub enum MapRunCommand {
     },
     /// There is room for so many more batches of items.
     TakeItems(usize),
-    /// Gather what its children gave, of at most so many bytes, or write it where the order says so.
+    /// Gather the results of its children, of at most so many bytes, or write them if the order says so.
     Gather { order: Box<MapRunOrder>, bytes_max: usize },
-    /// Write its row. Whoever has changed its bounds is told when that is on disk.
+    /// Write its row. A client that has changed its bounds gets its answer when that is on disk.
     Write(MapRunFigures),
-    /// Whoever wants to change its bounds is told that it has ended.
+    /// Answer clients that want to change its bounds: it has ended.
     RefuseChanges,
-    /// Let the children of an earlier process go on that wait for their run.
+    /// Let waiting children of an earlier process continue.
     Join,
-    /// Stop at once what these children wait for; they themselves are stopped one by one.
+    /// Stop at once the executions below these children; the children themselves are stopped one by one.
     StopBelow(Vec<ExecutionId>),
 }
 
-/// The next move of a Map Run: one that takes a while, so that others may have their turn in between.
+/// The next move of a Map Run: slow work, so that other work can come in between.
 #[derive(Clone, Debug)]
 pub enum MapRunMove {
     /// Start this child.
@@ -49,20 +49,20 @@ pub enum MapRunMove {
     Redrive { child: ExecutionId, index: u32, since: Option<Timestamp> },
     /// Stop this child.
     Stop(ExecutionId),
-    /// It is over: write its last row, tell its parent, and forget it. While the parent cannot be read, do nothing of that,
-    /// and say so.
+    /// It is over: write its last row, tell its parent, and forget it. If the parent cannot be read, do nothing of
+    /// that, and report it.
     Finish(Box<MapRunEnd>),
-    /// There is none now, but this is to be done.
+    /// There is none now, but carry out these commands.
     Rest(Vec<MapRunCommand>),
 }
 
-/// How a Map Run ends.
+/// The end of a Map Run.
 #[derive(Clone, Debug)]
 pub struct MapRunEnd {
-    /// `None`: its row says so already.
+    /// `None`: its row has this status already.
     pub writes: Option<(Status, MapRunFigures)>,
-    /// `None`: nobody waits for it.
+    /// `None`: no step waits for it.
     pub tells: Option<(By, MapRunOutcome)>,
-    /// It was asked for again meanwhile, and begins anew.
+    /// It was requested again meanwhile, and begins anew.
     pub is_asked_for: bool,
 }

@@ -1,9 +1,8 @@
-//! A run that ends early: nobody waits for it any more, or it cannot go on.
+//! A run that ends early: it is no longer wanted, or it cannot continue.
 //!
 //! Such a run starts nothing more. Its children are stopped, a few at a time, and are counted by their rows when the
-//! last of them has ended; only then does the run's own row say that it is over. Nothing of this needs what the run was
-//! ordered with. So a run that an earlier process has left behind, of which there is a row and nothing else, ends
-//! in the same way.
+//! last of them has ended; only then does the run's own row say that it is over. None of this needs the run's order. So
+//! a run that an earlier process has left behind, of which there is only a row, ends in the same way.
 
 use super::{MapRunCommand, MapRunEnd, MapRunFigures, MapRunMove, MapRunRecalled};
 use crate::event::Fault;
@@ -14,43 +13,43 @@ use crate::map_run::MapRunOutcome;
 use std::collections::BTreeSet;
 
 pub(super) struct Ending {
-    /// As it stood.
+    /// Its data at the beginning of the end.
     figures: MapRunFigures,
     stage: Stage,
-    /// The step that is told why it failed. `None`: nobody waits for it.
+    /// The step that gets the fault. `None`: no step waits for it.
     told: Option<(By, Fault)>,
-    /// The step that has asked for it again; it begins anew as soon as it is over.
+    /// The step that has requested it again; it begins anew as soon as it is over.
     asked_for: Option<EffectKey>,
 }
 
 enum Stage {
-    /// Children are stopped. Until it is known which there are, as it stood before counts no more than this.
+    /// Children are stopped. Until they are known, the earlier data counts no more than this.
     Stopping { asks: Option<Basis>, children: Children },
-    /// It asks how its children ended.
+    /// It reads how its children ended.
     Counting,
-    /// Nothing is left to wait for.
+    /// There is nothing left to wait for.
     Counted,
-    /// Its row says that it has ended already.
+    /// Its row says already that it has ended.
     WasOver,
 }
 
-/// What is known of a run that begins to end.
+/// The known data of a run that begins to end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Basis {
-    /// How it stands.
+    /// All of its data.
     Whole,
-    /// What was ordered: it was stopped before it had read its own row.
+    /// Its order: it was stopped before it had read its own row.
     Order,
-    /// Its row, which may be old by now.
+    /// Its row, which may be outdated.
     Row,
 }
 
-/// The children of a run that ends, as far as they are known.
+/// The known children of a run that ends.
 #[derive(Default)]
 struct Children {
     /// To be stopped.
     untold: Vec<ExecutionId>,
-    /// Those that have not ended yet, the others included.
+    /// All that have not ended yet, including the others.
     left: BTreeSet<ExecutionId>,
 }
 
@@ -96,14 +95,14 @@ impl Ending {
         }
     }
 
-    /// One that fails has still to say so: whoever asks for that one is told by it.
+    /// A failing run must still report the failure, to the new request too.
     pub(super) fn asked_for(&mut self, key: EffectKey) {
         if self.told.is_none() {
             self.asked_for = Some(key);
         }
     }
 
-    /// Nobody waits any more under this key.
+    /// The step under this key no longer waits.
     pub(super) fn unwanted(&mut self, key: &EffectKey) {
         self.told.take_if(|(by, _)| by.key() == Some(key));
         self.asked_for.take_if(|asked_for| asked_for == key);

@@ -1,4 +1,4 @@
-//! What a Map Run is told.
+//! The events of a Map Run.
 
 use super::{MapRunChange, MapRunFigures};
 use crate::event::Fault;
@@ -8,14 +8,13 @@ use crate::map_run::{Known, MapRunCounts};
 use perdura_asl::json::{Payload, Value};
 use std::sync::Arc;
 
-/// What happened to a Map Run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MapRunEvent {
-    /// Another second is over.
+    /// A second has passed.
     Second,
-    /// Which children it has.
+    /// Its children and its row.
     Recalled(Box<MapRunRecalled>),
-    /// Where its items come from, and in which version; told before the first.
+    /// The source of its items, and its version; before the first items.
     Source { name: Arc<str>, version: Arc<str> },
     /// The next items, in order.
     Items(Vec<Value>),
@@ -23,17 +22,17 @@ pub enum MapRunEvent {
     NoMoreItems(Result<(), Fault>),
     /// A child ended, and that is on disk.
     ChildEnded { child: ExecutionId, index: u32, status: Status },
-    /// A child that was to be stopped has ended, or does not move; nobody shall wait for it.
+    /// A child that should be stopped has ended, or cannot be stopped; do not wait for it.
     StopInVain(ExecutionId),
-    /// Somebody changes its bounds, and waits for an answer.
+    /// A client changes its bounds, and waits for an answer.
     Adjusted(MapRunChange),
-    /// The state's result, or why there is none.
+    /// The state's result, or the fault without one.
     Gathered(Result<Payload, Fault>),
-    /// What it asked for, or whom it was to tell, cannot be read now.
+    /// Something that it requested, or its parent, cannot be read now.
     Unread,
-    /// The step under this key asks for it again.
+    /// The step under this key requests it again.
     AskedFor { key: EffectKey },
-    /// Nobody waits for it any more: the step under this key; `None`: neither does anybody above.
+    /// It is no longer wanted by the step under this key; `None`: nor by any execution above.
     Unwanted { key: Option<EffectKey> },
 }
 
@@ -41,17 +40,17 @@ pub enum MapRunEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapRunPlace {
     Free,
-    /// Only for a child of a run that has none under way, so that the run goes on at all.
+    /// Only for a child of a run that has none under way, so that the run makes progress at all.
     ForTheFirst,
     None,
 }
 
-/// What is stored of a run.
+/// The stored data of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MapRunRecalled {
-    /// How its children stand.
+    /// The statuses of its children.
     pub known: Known,
-    /// Those that run.
+    /// The running children.
     pub running: Vec<ExecutionId>,
     /// The sum of its children; the totals are those of the items and children that have begun.
     pub counts: MapRunCounts,

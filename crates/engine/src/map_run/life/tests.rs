@@ -1,4 +1,4 @@
-//! Stories of Map Runs: what a run is told, or that it may move, and what it answers.
+//! Stories of Map Runs: the events or moves of a run, and its answers.
 
 use super::*;
 use crate::arn::Arns;
@@ -17,14 +17,14 @@ use perdura_asl::source::Source as Text;
 /// One line of a story.
 enum Line {
     Told(MapRunEvent),
-    /// It may make a move, and there is this place.
+    /// It may make a move, with this place.
     Moves(MapRunPlace),
 }
 use Line::{Moves, Told};
 
 const NEXT: Line = Moves(MapRunPlace::Free);
 
-/// What an execution orders with a Distributed Map of these fields.
+/// The order of a Distributed Map with these fields.
 fn ordered(fields: &str, input: &str) -> OrderedMapRun {
     ordered_by(1, fields, input)
 }
@@ -72,7 +72,7 @@ fn over(items: u32) -> OrderedMapRun {
     ordered("", &format!("[{}]", items.join(",")))
 }
 
-/// The numbers by which these tests name the first children of a run.
+/// The ids of the first children of a run, by number.
 fn child(index: u32) -> ExecutionId {
     over(1).order.child(index)
 }
@@ -93,7 +93,7 @@ fn failed(index: u32) -> MapRunEvent {
     MapRunEvent::ChildEnded { child: child(index), index, status: Status::Failed }
 }
 
-/// What the store says: how the first children stand, and the run's own row, if there is one.
+/// The store's data: the statuses of the first children, and the run's own row, if there is one.
 fn recalled(children: &[Status], row: Option<(Status, MapRunFigures)>) -> MapRunEvent {
     let mut recalled = MapRunRecalled { row, ..MapRunRecalled::default() };
     for (status, index) in children.iter().zip(0..) {
@@ -199,7 +199,7 @@ fn under_way() -> MapRunLife {
     life
 }
 
-/// One that waits for its results, and one that has them.
+/// A run that waits for its results, and one that has them.
 fn gathering() -> MapRunLife {
     let mut life = spreading(over(1));
     play(&mut life, vec![(NEXT, "start 0"), (Told(ended(0)), "go on"), (NEXT, "rest; gather")]);
@@ -242,7 +242,7 @@ fn a_run_recalls_its_children_spreads_gathers_and_tells() {
 
 #[test]
 fn children_of_an_earlier_process_are_awaited_and_not_started_again() {
-    // The first has ended, the second runs by its row, the third is in memory without one; a fourth was never begun.
+    // The first has ended, the second runs by its row, the third is in memory without one; a fourth never began.
     let (mut life, _) = MapRunLife::begin(over(4), vec![2]);
     play(
         &mut life,
@@ -408,10 +408,10 @@ fn wherever_it_stands_a_run_ends_when_nobody_waits_for_it() {
 fn a_run_that_failed_tells_its_parent_when_its_children_have_ended() {
     let exceeded =
         "finish; write Failed, 1 failed 1 aborted of 3; tell States.ExceedToleratedFailureThreshold";
-    // What happens meanwhile, and how it ends then.
+    // An event meanwhile, and the end then.
     for (meanwhile, end) in [
         (None, exceeded),
-        // Whoever asks for it is told by it.
+        // The new request gets the failure.
         (Some(AskedFor { key: key() }), exceeded),
         (Some(Unwanted { key: None }), exceeded),
         (Some(Unwanted { key: Some(key()) }), "finish; write Aborted, 1 failed 1 aborted of 3"),

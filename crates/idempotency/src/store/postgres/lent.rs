@@ -1,18 +1,18 @@
-//! A connection that is lent by the pool, and goes back only if nothing is left open on it.
+//! A pooled connection that is returned only if nothing is left open on it.
 //!
-//! A verb may be given up in the middle: it timed out, or nobody waits for it any more. The reply to its statement
-//! would then stand before the next one's, and a transaction would stay open. Such a connection is closed.
+//! A verb may be given up in the middle: it timed out, or its caller went away. The reply to its statement would then
+//! come before the next one's, and a transaction would stay open. Such a connection is closed.
 
 use crate::store::StoreError;
 use deadpool_postgres::{ClientWrapper, Object, Pool};
 use std::ops::Deref;
 use std::time::Duration;
 
-/// A connection. Dropped, it is closed, which rolls back what is open on it.
+/// A connection. If it is dropped, it is closed, which rolls back its transaction.
 pub(super) struct Lent(Option<Object>);
 
 impl Lent {
-    /// From the pool, which opens one where it has none.
+    /// Takes a connection from the pool, which opens one if needed.
     pub(super) async fn from(pool: &Pool) -> Result<Self, StoreError> {
         match pool.get().await {
             Ok(client) => Ok(Self(Some(client))),
@@ -21,7 +21,7 @@ impl Lent {
         }
     }
 
-    /// Back to the pool: all replies were read, and no transaction is open.
+    /// Returns it to the pool: all replies were read, and no transaction is open.
     pub(super) fn give_back(mut self) {
         drop(self.0.take());
     }
@@ -43,7 +43,7 @@ impl Drop for Lent {
     }
 }
 
-/// The work, or that it took too long.
+/// Runs the work within a time limit.
 pub(super) async fn within<T>(
     time: Duration,
     work: impl Future<Output = Result<T, StoreError>>,
@@ -53,8 +53,8 @@ pub(super) async fn within<T>(
     })
 }
 
-/// What PostgreSQL or the connection to it objects to. The server's own words stand in the source of the client's
-/// error, which alone says "db error".
+/// An error of PostgreSQL or of the connection to it. The server's message is in the source of the client's error,
+/// which itself only says "db error".
 #[derive(Debug, thiserror::Error)]
 #[error("{}", match .0.as_db_error() {
     Some(said) => format!("{} ({})", said.message(), said.code().code()),
@@ -62,14 +62,14 @@ pub(super) async fn within<T>(
 })]
 pub(super) struct Trouble(#[source] pub(super) tokio_postgres::Error);
 
-/// Whether a function met a value that it cannot reckon with, as an infinite instant is: class 22 of the SQL standard.
+/// Whether a function met an invalid value, such as an infinite instant: class 22 of the SQL standard.
 pub(super) fn is_about_data(error: &StoreError) -> bool {
     let StoreError::Unavailable(error) = error else { return false };
     let said = error.downcast_ref::<Trouble>().and_then(|trouble| trouble.0.code());
     said.is_some_and(|state| state.code().starts_with("22"))
 }
 
-/// Every trouble with the server is one that may pass.
+/// Every other error of the server is temporary.
 pub(super) fn unavailable(error: tokio_postgres::Error) -> StoreError {
     StoreError::Unavailable(Box::new(Trouble(error)))
 }

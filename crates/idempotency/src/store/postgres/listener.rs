@@ -1,7 +1,7 @@
-//! Hears of changes that other instances made, on a connection of its own.
+//! Listens for changes of other instances, on a connection of its own.
 //!
-//! A hint and nothing more: while the connection is down, whoever waits finds out by asking. When it is up again all
-//! bells ring once, because what happened meanwhile was not heard.
+//! It is only a hint: while the connection is down, waiters find changes by polling. When it is up again all waiters
+//! are woken once, because changes may have been missed.
 
 use crate::record::OperationId;
 use crate::store::wake::Bells;
@@ -24,7 +24,7 @@ impl Drop for Listener {
 }
 
 impl Listener {
-    /// Listens from now on, and connects again whenever the connection is lost.
+    /// Begins to listen, and reconnects whenever the connection is lost.
     pub(super) fn start<T>(config: Config, tls: T, channel: String, bells: Bells) -> Self
     where
         T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
@@ -49,7 +49,7 @@ impl Listener {
     }
 }
 
-/// Rings until the connection ends. `pause` starts anew once the server listens.
+/// Wakes waiters until the connection ends. Resets `pause` once the server listens.
 async fn listen<T>(
     config: &Config,
     tls: T,

@@ -1,15 +1,15 @@
-//! The tables of the store: made and brought forward when it is opened, and never taken back.
+//! The tables of the store: created and migrated when it is opened, never downgraded.
 //!
-//! Instances that start together take turns by an advisory lock. The functions in the tables count on READ COMMITTED
-//! and on commits that are on disk when they return, so a server that is set up otherwise is refused.
+//! Instances that start together take turns by an advisory lock. The functions rely on READ COMMITTED and on commits
+//! that are on disk when they return, so a server with other settings is refused.
 
 use super::lent::{Lent, unavailable};
 use crate::store::StoreError;
 
-/// Each brings the tables from the version of its index to the next.
+/// Each migrates the tables from the version of its index to the next.
 const MIGRATIONS: &[&str] = &[include_str!("1.sql")];
 
-/// Settings under which the store keeps its promises: the name, values that break them, and what to do.
+/// Settings that break the store's promises: the name, the bad values, and the remedy.
 const SETTINGS: &[(&str, &[&str], &str)] = &[
     ("fsync", &["off"], "a crash would lose what was acknowledged: set fsync = on"),
     (
@@ -19,7 +19,7 @@ const SETTINGS: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
-/// What a schema may be called: it becomes part of the channel's name, and is never quoted.
+/// Checks a schema's name: it becomes part of the channel's name, and is never quoted.
 pub(super) fn check_name(schema: &str) -> Result<(), StoreError> {
     let mut letters = schema.bytes();
     let begins = letters.next().is_some_and(|first| first.is_ascii_lowercase() || first == b'_');
@@ -34,7 +34,7 @@ pub(super) fn check_name(schema: &str) -> Result<(), StoreError> {
     )))
 }
 
-/// How far the tables are, where there are some.
+/// The version of the tables, if they exist.
 async fn version(client: &Lent, schema: &str) -> Result<Option<usize>, StoreError> {
     let table = format!("{schema}.idempotency_version");
     let is_there = "SELECT to_regclass($1) IS NOT NULL";
@@ -52,7 +52,7 @@ async fn version(client: &Lent, schema: &str) -> Result<Option<usize>, StoreErro
     })
 }
 
-/// Makes the tables, or brings them forward. Where there is nothing to do, a role without rights to do it is enough.
+/// Creates or migrates the tables. If there is nothing to do, a role without the rights for it is enough.
 pub(super) async fn migrate(client: &Lent, schema: &str) -> Result<(), StoreError> {
     if version(client, schema).await? == Some(MIGRATIONS.len()) {
         return Ok(());
@@ -75,7 +75,7 @@ pub(super) async fn migrate(client: &Lent, schema: &str) -> Result<(), StoreErro
     client.batch_execute("COMMIT").await.map_err(unavailable)
 }
 
-/// Whether this server, as this pool reaches it, can keep what the store promises.
+/// Checks that this server, through this pool, can keep the store's promises.
 pub(super) async fn check_server(client: &Lent, volatile: bool) -> Result<(), StoreError> {
     let setting = "SELECT current_setting($1)";
     let isolation: String =

@@ -1,8 +1,8 @@
 //! The transaction that a handler shares with its record.
 //!
-//! It is begun by the handler's first use of it, so a handler that needs none takes no connection. The record is
-//! completed in it under its epoch, as the last thing before the commit, so effect and record are there together or
-//! not at all, and the row is locked only for that long. While a handler holds the connection nobody else does.
+//! It begins with the handler's first use of it, so a handler that needs none takes no connection. The record is
+//! completed in it under its epoch, as the last statement before the commit, so effect and record exist together or not
+//! at all, and the row is locked only for that long. While a handler holds the connection nobody else uses it.
 
 use super::lent::{Lent, Trouble, unavailable, within};
 use super::{Inner, completion_of};
@@ -19,11 +19,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Mutex, OwnedMutexGuard, OwnedSemaphorePermit};
 use tokio_postgres::error::SqlState;
 
-/// The handler's end of the transaction, as an extractor. What is done through [`client`](Self::client) is committed
+/// The handler's side of the transaction, as an extractor. Changes through [`client`](Self::client) are committed
 /// together with the answer, once, or not at all.
 ///
-/// A handler never ends the transaction itself. One that wants to survive a failing statement sets a savepoint before
-/// it: after an error without one, PostgreSQL refuses everything but a rollback.
+/// A handler must not end the transaction itself. To survive a failing statement it sets a savepoint before it: after
+/// an error without one, PostgreSQL refuses everything except a rollback.
 ///
 /// ```
 /// use axum::http::StatusCode;
@@ -40,10 +40,10 @@ use tokio_postgres::error::SqlState;
 #[derive(Clone)]
 pub struct Transaction(Arc<Shared>);
 
-/// The connection inside of the transaction, for as long as it is held.
+/// The connection with the open transaction, for as long as it is held.
 pub struct TransactionGuard {
     shared: Arc<Shared>,
-    /// Taken only when it is dropped.
+    /// Taken only on drop.
     state: Option<OwnedMutexGuard<State>>,
 }
 
@@ -52,7 +52,7 @@ struct Shared {
     operation: OperationId,
     epoch: Epoch,
     state: Arc<Mutex<State>>,
-    /// It ended while somebody may still hold the connection, who then closes it.
+    /// It ended while a guard may still hold the connection; the guard then closes it.
     closed: AtomicBool,
 }
 
@@ -63,8 +63,8 @@ enum State {
 }
 
 impl Transaction {
-    /// The connection, in the open transaction. Waits for whoever else uses it in this request, for as long as one of its
-    /// statements may take: who holds it and asks again would wait for itself.
+    /// The connection, in the open transaction. Waits for other users of it in this request, for as long as one of its
+    /// statements may take: a caller that holds it and asks again would wait for itself.
     pub async fn client(&self) -> Result<TransactionGuard, StoreError> {
         let turn = Arc::clone(&self.0.state).lock_owned();
         let turn = tokio::time::timeout(self.0.store.options.transaction_for, turn).await;
@@ -92,8 +92,8 @@ impl Transaction {
 }
 
 impl Shared {
-    /// The mark is gone as soon as the transaction is, so a handler that ended it is found out. What the end needs of the
-    /// connection is noted beside it.
+    /// The mark is gone as soon as the transaction is, so the layer notices if a handler ended it. The connection data
+    /// that the end needs is stored beside it.
     async fn open(&self) -> Result<State, StoreError> {
         let millis = self.store.options.transaction_for.as_millis().clamp(1, 2_147_483_647);
         let begin = format!(
@@ -111,7 +111,7 @@ impl Shared {
         .await
     }
 
-    /// Takes the connection away from the handler, waiting for a statement that still runs on it.
+    /// Takes the connection away from the handler, after waiting for a running statement.
     async fn end(&self) -> Result<State, StoreError> {
         self.closed.store(true, Ordering::SeqCst);
         within(self.store.options.timeout_for, async {
@@ -120,7 +120,7 @@ impl Shared {
         .await
     }
 
-    /// Closes the connection where nobody holds it; whoever does comes here when they let go.
+    /// Closes the connection if no guard holds it; a guard does so when it is dropped.
     fn close(&self) {
         if let Ok(mut state) = self.state.try_lock() {
             *state = State::Ended;
@@ -150,7 +150,7 @@ impl Drop for TransactionGuard {
     }
 }
 
-/// There is no transaction in this request.
+/// This request shares no transaction.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "this route shares no transaction: declare it transactional, under a layer whose store is PostgreSQL"
@@ -171,7 +171,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Transaction {
     }
 }
 
-/// The layer's end of the transaction.
+/// The layer's side of the transaction.
 pub(super) struct Lending(Arc<Shared>);
 
 impl Lending {
@@ -202,8 +202,8 @@ impl Drop for Lending {
 }
 
 impl store::Transaction for Lending {
-    /// An error says that nothing was committed, or that this could not be found out; then the record tells, once
-    /// its lease ran out. It is not completed outside of the transaction.
+    /// An error means that nothing was committed, or that this could not be found out; then the record tells, once its
+    /// lease ran out. It is never completed outside of the transaction.
     fn complete(self: Box<Self>, completion: Completion) -> Pending<'static, Result<Holding, StoreError>> {
         Box::pin(async move {
             let store = &self.0.store;
@@ -216,7 +216,7 @@ impl store::Transaction for Lending {
             let (answered, answer_for, tombstone_for) = completion_of(&completion);
             let epoch = completion.epoch.0.cast_signed();
             let held = within(time, async {
-                // In one go: what is asked second is answered after the first took effect.
+                // Pipelined: the second statement runs after the first took effect.
                 let (restored, complete) = tokio::join!(
                     client.batch_execute(RESTORE),
                     client.prepare_cached(&store.statements.complete_lent)
@@ -257,7 +257,7 @@ impl store::Transaction for Lending {
                 client.batch_execute(&undo).await.map_err(unavailable)?;
                 Ok(match marked {
                     Ok(row) => row.get::<_, Option<String>>(0) == Some(self.0.epoch.to_string()),
-                    // One in which a statement failed does not tell its mark, and is there.
+                    // A transaction with a failed statement cannot show its mark, but exists.
                     Err(error) => error.code() == Some(&SqlState::IN_FAILED_SQL_TRANSACTION),
                 })
             };
@@ -279,24 +279,24 @@ impl store::Transaction for Lending {
 const DETACHED: StoreError =
     StoreError::Detached("the handler ended the transaction that it shares with its record");
 
-/// Notes the role and the durability that the transaction began with, for as long as it lasts.
+/// Stores the role and the durability that the transaction began with, until its end.
 const NOTE: &str = "
     SELECT set_config('idempotency.role', current_setting('role'), true),
            set_config('idempotency.synchronous_commit', current_setting('synchronous_commit'), true)";
 
-/// Puts both back. A handler may have taken the role of a tenant, which has no rights to record its end, or have chosen not
-/// to wait for the disk, which is for those to choose who are told that it was done. Where the handler ended the
-/// transaction there is nothing noted, and nothing changes.
+/// Restores both. A handler may have taken the role of a tenant, which has no rights to record its end, or have chosen
+/// not to wait for the disk, which only the layer may choose. If the handler ended the transaction, nothing is stored,
+/// and nothing changes.
 const RESTORE: &str = "
     SELECT set_config(name, COALESCE(NULLIF(current_setting('idempotency.' || name, true), ''), current_setting(name)), true)
     FROM unnest(ARRAY['role', 'synchronous_commit']) AS name";
 
-/// Classes of errors by which a commit fails for reasons that are not in what was done: the connection, a conflict with
-/// another transaction, a want of resources, an operator, the system, the server itself.
+/// Classes of errors by which a commit fails for reasons outside of the handler's changes: the connection, a conflict
+/// with another transaction, a lack of resources, an operator, the system, the server itself.
 const PASSING: [&str; 6] = ["08", "40", "53", "57", "58", "XX"];
 
-/// What a commit was answered. Everything else that the server says there is said by a constraint, or by a trigger that
-/// stands for one, and would be said again.
+/// The error of a commit. Every other error there comes from a constraint, or from a trigger that acts as one, and
+/// would occur again.
 fn at_commit(error: tokio_postgres::Error) -> StoreError {
     match error.as_db_error().map(|said| said.code().code()) {
         Some(code) if !PASSING.iter().any(|class| code.starts_with(class)) => {
@@ -306,7 +306,7 @@ fn at_commit(error: tokio_postgres::Error) -> StoreError {
     }
 }
 
-/// A transaction in which a statement failed takes no further ones; the handler went on nevertheless.
+/// A transaction with a failed statement accepts no further ones; the handler went on nevertheless.
 fn refused(error: tokio_postgres::Error) -> StoreError {
     if error.code() == Some(&SqlState::IN_FAILED_SQL_TRANSACTION) {
         return StoreError::Undone(

@@ -1,7 +1,7 @@
-//! The connection that all verbs share, made anew when it was lost.
+//! The connection that all verbs share, reconnected when it was lost.
 //!
-//! Whoever meets a dead connection hangs up and, where asking twice is the same as asking once, asks again on a new
-//! one. So a server that was restarted is noticed by nobody, and a reply that was lost is asked for by the same claim.
+//! A verb that meets a dead connection closes it and, if a repeat is safe, asks again on a new one. So callers do not
+//! notice a restart of the server, and the same claim gets a lost reply again.
 
 use crate::store::StoreError;
 use redis::aio::MultiplexedConnection;
@@ -11,23 +11,23 @@ use redis::{
 use std::time::Duration;
 use tokio::sync::Mutex;
 
-/// Settings under which the store keeps its promises: the name, the value, and what happens without it.
+/// The required settings: the name, the value, and what happens without it.
 const SETTINGS: &[(&str, &str, &str)] = &[
     ("maxmemory-policy", "noeviction", "records that protect would be evicted"),
     ("appendonly", "yes", "a restart would lose what was acknowledged"),
     ("appendfsync", "always", "a crash would lose what was acknowledged last"),
 ];
 
-/// Whether asking again, after the reply was lost, comes to the same.
+/// Whether a repeat, after the reply was lost, is safe.
 #[derive(Clone, Copy)]
 pub(super) enum Repeat {
     Once,
     Never,
 }
 
-/// Why a script brought nothing.
+/// Why a script failed.
 pub(super) enum Trouble {
-    /// The record that it is about is damaged: in the words of the script.
+    /// Its record is damaged: the script's message.
     Damaged(String),
     Store(StoreError),
 }
@@ -45,7 +45,7 @@ pub(super) struct Line {
     client: Client,
     config: AsyncConnectionConfig,
     timeout_for: Duration,
-    /// The connection, and how many there were before it.
+    /// The connection, and its number.
     open: Mutex<(u64, Option<MultiplexedConnection>)>,
 }
 
@@ -67,7 +67,7 @@ impl Line {
         Ok((open.0, connection))
     }
 
-    /// The next to ask connects again, unless somebody did already.
+    /// Makes the next verb reconnect, unless that happened already.
     async fn hang_up(&self, number: u64) {
         let mut open = self.open.lock().await;
         if open.0 == number {
@@ -75,8 +75,8 @@ impl Line {
         }
     }
 
-    /// Calls the script by its hash; a server that does not know it is given the text. The time covers all of it:
-    /// those who queue for a new connection would otherwise each wait for those before them.
+    /// Calls the script by its hash; a server that does not know it gets the text. The time limit covers everything:
+    /// otherwise verbs that queue for a new connection would each wait for those before them.
     pub(super) async fn ask<T: FromRedisValue>(
         &self,
         call: &ScriptInvocation<'_>,
@@ -84,7 +84,7 @@ impl Line {
     ) -> Result<T, Trouble> {
         let time = self.timeout_for;
         tokio::time::timeout(time, self.ask_until_told(call, repeat)).await.unwrap_or_else(|_| {
-            // Who holds the lock is connecting, so there is nothing to hang up.
+            // The holder of the lock is connecting, so there is nothing to close.
             if let Ok(mut open) = self.open.try_lock() {
                 open.1 = None;
             }
@@ -120,7 +120,7 @@ impl Line {
         }
     }
 
-    /// Whether this server can keep what the store promises.
+    /// Checks that this server can keep the store's promises.
     pub(super) async fn check_server(&self, volatile: bool) -> Result<(), StoreError> {
         let (_, mut connection) = self.connection().await.map_err(unavailable)?;
         for (name, wanted, without) in SETTINGS {
@@ -137,7 +137,7 @@ impl Line {
                 Err(error) if is_lost(error) || error.code().is_none() => {
                     return Err(StoreError::Unavailable(error.to_string().into()));
                 }
-                // Hosted servers often do not, and often sync once a second only.
+                // Hosted servers often do not show their settings, and often sync only once a second.
                 Ok(_) | Err(_) if volatile => {}
                 Ok(_) | Err(_) => {
                     return Err(StoreError::Unfit(format!(
@@ -155,13 +155,13 @@ fn is_lost(error: &RedisError) -> bool {
     error.is_connection_dropped() || error.is_unrecoverable_error() || error.is_timeout()
 }
 
-/// The server follows another one now and takes no writes. The address may lead to that one already, and this connection
-/// never will.
+/// The server is a replica now and takes no writes. The address may lead to the new primary already, but this
+/// connection never will.
 fn is_demoted(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown))
 }
 
-/// What a script ended with. Where asking again would end in the same way, it is no outage: whoever waited for it to pass
+/// The error of a script. If a repeat would fail the same way, it is not an outage: a caller that waits for its end
 /// would wait for as long as the record is kept.
 fn refused(error: RedisError) -> Trouble {
     match (error.kind(), error.code()) {

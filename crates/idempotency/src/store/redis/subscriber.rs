@@ -1,8 +1,8 @@
-//! Hears of changes that other instances made, on a connection of its own.
+//! Listens for changes of other instances, on a connection of its own.
 //!
-//! A hint and nothing more: while the connection is down, whoever waits finds out by asking. When it is up again all
-//! bells ring once, because what happened meanwhile was not heard. The connection is asked for a sign of life now and
-//! then, because one that only listens does not notice that the other end is gone.
+//! It is only a hint: while the connection is down, waiters find changes by polling. When it is up again all waiters
+//! are woken once, because changes may have been missed. The connection is pinged now and then, because one that only
+//! listens does not notice that the other end is gone.
 
 use crate::record::OperationId;
 use crate::store::wake::Bells;
@@ -28,7 +28,7 @@ impl Drop for Subscriber {
 }
 
 impl Subscriber {
-    /// Listens from now on, and connects again whenever the connection is lost.
+    /// Begins to listen, and reconnects whenever the connection is lost.
     pub(super) fn start(client: &Client, channel: String, bells: Bells, timeout_for: Duration) -> Self {
         let info = client.get_connection_info();
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
@@ -54,7 +54,7 @@ impl Subscriber {
     }
 }
 
-/// Rings until the connection ends. `pause` starts anew once the server listens.
+/// Wakes waiters until the connection ends. Resets `pause` once the server listens.
 async fn listen(
     client: &Client,
     channel: &str,
@@ -91,7 +91,7 @@ async fn listen(
     }
 }
 
-/// A message is the channel and what was said there.
+/// The operation in a message, which has the channel and the content.
 fn told(data: &[Value]) -> Option<OperationId> {
     let [_, said] = data else { return None };
     OperationId::parse(&String::from_redis_value_ref(said).ok()?)

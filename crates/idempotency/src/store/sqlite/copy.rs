@@ -1,4 +1,4 @@
-//! A copy of a file, and whether it is sound, beside whoever works on it.
+//! Copies and checks a file while it is in use.
 
 use super::trouble::Trouble;
 use crate::store::StoreError;
@@ -6,15 +6,14 @@ use rusqlite::{Connection, OpenFlags};
 use std::path::Path;
 use std::time::Duration;
 
-/// How long another process that writes is waited for.
+/// How long to wait for another process that writes.
 const BUSY_FOR: Duration = Duration::from_secs(5);
 
-/// What was read of a file.
+/// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// How many operations it remembers.
+    /// The number of operations.
     pub records: u64,
-    /// What is wrong with it.
     pub faults: Vec<String>,
 }
 
@@ -27,7 +26,7 @@ fn connect(path: &Path) -> Result<Connection, Trouble> {
     Ok(connection)
 }
 
-/// Writes one moment of the file to another one, which must be empty or not be there. It is not synced.
+/// Writes a snapshot of the file to another one, which must be empty or not exist. It is not synced.
 pub fn copy(path: &Path, to: &Path) -> Result<(), StoreError> {
     let name =
         to.to_str().ok_or_else(|| StoreError::Unfit("the name of a copy is to be UTF-8".to_owned()))?;
@@ -35,7 +34,7 @@ pub fn copy(path: &Path, to: &Path) -> Result<(), StoreError> {
     copied.map(drop).map_err(StoreError::from)
 }
 
-/// Reads all of the file.
+/// Checks all of the file.
 pub fn check(path: &Path) -> Result<Checked, StoreError> {
     let read = || -> Result<Checked, Trouble> {
         let connection = connect(path)?;

@@ -1,4 +1,4 @@
-//! The verbs, inside an open transaction: read the row, ask the rule, leave what it says.
+//! The verbs, inside an open transaction: read the row, apply the rule, write its change.
 
 use super::rows;
 use super::trouble::Trouble;
@@ -13,19 +13,19 @@ use std::time::Duration;
 pub(super) struct Group<'c> {
     connection: &'c Connection,
     clock: &'c Clock,
-    /// Up to this epoch, nobody holds a lease.
+    /// Leases up to this epoch have ended.
     void: u64,
-    /// The newest epoch that was given, once it was read.
+    /// The newest epoch, once it was read.
     epoch: Option<u64>,
-    /// The newest epoch whose row was removed; it is noted when the group closes.
+    /// The newest epoch whose row was removed; it is stored when the group closes.
     removed: Option<u64>,
-    /// Whose waiters are to be woken after the commit.
+    /// Operations whose waiters to wake after the commit.
     pub(super) changed: Vec<OperationId>,
-    /// An answer was erased: the log has to be emptied after the commit, which has it too.
+    /// An answer was erased: after the commit the log must be emptied, because it contains the answer too.
     pub(super) erased: bool,
 }
 
-/// The time in the file's resolution, so that what is told is what is kept.
+/// The time in the file's resolution, so that results equal stored values.
 pub(super) fn now(clock: &Clock) -> Timestamp {
     Timestamp::from_microsecond(clock().as_microsecond()).expect("a time that was told can be told again")
 }
@@ -35,7 +35,7 @@ impl<'c> Group<'c> {
         Self { connection, clock, void, epoch: None, removed: None, changed: Vec::new(), erased: false }
     }
 
-    /// The last to be done before the commit.
+    /// The last step before the commit.
     pub(super) fn close(&self) -> Result<(), Trouble> {
         if let Some(epoch) = self.removed {
             let write = "UPDATE main.idempotency_meta SET value = ?1 WHERE key = 'epoch' AND value < ?1";
@@ -44,8 +44,8 @@ impl<'c> Group<'c> {
         Ok(())
     }
 
-    /// The epoch that the next grant carries: after that of the newest row, and of the newest that was removed. So a grant
-    /// writes no counter, only the row itself.
+    /// The epoch of the next grant: after that of the newest row, and of the newest removed one. So a grant writes no
+    /// counter, only the row itself.
     fn next(&self) -> Result<Epoch, Trouble> {
         const NEWEST: &str = "
             SELECT max(value, ifnull((SELECT max(epoch) FROM main.idempotency_record WHERE epoch < ?1), 0))
@@ -58,12 +58,12 @@ impl<'c> Group<'c> {
         Ok(Epoch((kept as u64).max(self.removed.unwrap_or(0)) + 1))
     }
 
-    /// Leaves what a rule says in place of `before`.
+    /// Applies the change of a rule to the row `before`.
     fn write(&mut self, operation: OperationId, before: Option<&Row>, write: &Write) -> Result<(), Trouble> {
         rows::write(self.connection, operation, before, write)?;
         match (write, before) {
             (Write::Remove, Some(before)) => self.removed = self.removed.max(Some(before.epoch.0)),
-            // What is put in its place has a newer epoch, or the same.
+            // A replacing row has a newer epoch, or the same.
             (Write::Nothing | Write::Put(_) | Write::Remove, _) => {}
         }
         Ok(())
@@ -160,19 +160,19 @@ impl<'c> Group<'c> {
         Ok(swept)
     }
 
-    /// What still runs is swept when its time comes.
+    /// Gives running operations a place in the order of sweeps.
     pub(super) fn note(&self, epochs: &[i64], up_to: u64) -> Result<(), Trouble> {
         rows::note(self.connection, epochs, up_to)
     }
 
-    /// Not swept from now on: enough of them would stand before everything else that is due.
+    /// Removes it from the order of sweeps: enough damaged rows would come before everything else that is due.
     fn leave(&self, epoch: i64) -> Result<(), Trouble> {
         let leave = "UPDATE main.idempotency_record SET sweep_at = NULL WHERE epoch = ?1";
         self.connection.prepare_cached(leave)?.execute([epoch])?;
         Ok(())
     }
 
-    /// The first check counts.
+    /// The first check value counts.
     pub(super) fn agree(&self, check: [u8; 16]) -> Result<bool, Trouble> {
         let read = "SELECT value FROM main.idempotency_meta WHERE key = 'check'";
         let kept: Option<Vec<u8>> =
@@ -202,7 +202,7 @@ mod tests {
         }
     }
 
-    /// The newest row is gone before its number was noted anywhere.
+    /// The newest row is removed before its number was stored anywhere.
     #[test]
     fn an_epoch_is_not_given_again_within_a_group() {
         let connection = Connection::open_in_memory().expect("opening");

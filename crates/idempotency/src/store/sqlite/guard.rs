@@ -1,9 +1,9 @@
-//! What a handler may do on the connection that everybody writes by.
+//! Restricts a handler on the connection that all writes share.
 //!
-//! It may not end the transaction, read or change what is ours, or set the connection to anything that outlasts the transaction:
-//! SQLite refuses to prepare such statements, so that the handler is told and nobody else notices. What it makes for this
-//! connection alone, temporary tables and the like, it may have; that it did is noted, and they are gone before the next
-//! handler comes. The verbs name the schema of their tables, so that nothing temporary stands before them.
+//! A handler must not end the transaction, read or change the store's tables, or make settings that outlast the
+//! transaction: SQLite refuses to prepare such statements, so that only the handler gets the error. It may create
+//! temporary objects of this connection, such as temporary tables; that is recorded, and they are dropped before the
+//! next handler comes. The verbs name the schema of their tables, so that no temporary table hides them.
 
 use rusqlite::Connection;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// How many virtual instructions SQLite runs before it looks at the time.
+/// How many virtual instructions SQLite runs between two looks at the time.
 const INSTRUCTIONS: i32 = 10_000;
 
-/// Pragmas that only answer, also where they are given an argument.
+/// Pragmas that only read, even with an argument.
 const ANSWERS: [&str; 10] = [
     "foreign_key_check",
     "foreign_key_list",
@@ -28,21 +28,21 @@ const ANSWERS: [&str; 10] = [
     "table_xinfo",
 ];
 
-/// Pragmas whose value is part of the transaction: it is taken back with it, or ends with it.
+/// Pragmas whose value is part of the transaction: it is rolled back with it, or ends with it.
 const OF_THE_TRANSACTION: [&str; 3] = ["application_id", "defer_foreign_keys", "user_version"];
 
-/// Pragmas that do something without being given a value.
+/// Pragmas that act without a value.
 const ACTS: [&str; 4] = ["incremental_vacuum", "optimize", "shrink_memory", "wal_checkpoint"];
 
-/// Stands before what a handler runs, until `unguard`. Where that leaves something on the connection, `soiled` is set.
+/// Restricts the handler's statements until `unguard`. Sets `soiled` if they leave something on the connection.
 pub(super) fn guard(
     connection: &mut Connection,
     deadline: Instant,
     soiled: &Arc<AtomicBool>,
 ) -> rusqlite::Result<()> {
     connection.progress_handler(INSTRUCTIONS, Some(move || Instant::now() >= deadline))?;
-    // A failing statement may roll the transaction back in the middle of a job; what the job runs then would be committed
-    // by itself, apart from its record.
+    // A failing statement may roll the transaction back in the middle of a job; later statements of the job would then
+    // be committed separately from the record.
     connection.commit_hook(Some(|| true))?;
     let soiled = soiled.clone();
     connection.authorizer(Some(move |context: AuthContext<'_>| {
@@ -63,8 +63,8 @@ pub(super) fn unguard(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.progress_handler(0, None::<fn() -> bool>)
 }
 
-/// Takes away what is temporary, outside of any transaction. Who refers to what does not matter meanwhile, or the order
-/// would; a virtual table takes its own tables along.
+/// Drops temporary objects, outside of any transaction. Foreign keys are off meanwhile, as the order would matter
+/// otherwise; dropping a virtual table drops its own tables.
 pub(super) fn clean(connection: &Connection) -> rusqlite::Result<()> {
     const LEFT: &str = "
         SELECT type, name FROM temp.sqlite_schema
@@ -86,7 +86,7 @@ pub(super) fn clean(connection: &Connection) -> rusqlite::Result<()> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Allowed,
-    /// Allowed, and it is still there when the transaction has ended.
+    /// Allowed, but its effect outlasts the transaction.
     Soils,
     Forbidden,
 }
@@ -100,7 +100,7 @@ fn verdict(action: &AuthAction<'_>) -> Verdict {
         AuthAction::Transaction { .. } | AuthAction::Attach { .. } | AuthAction::Detach { .. } => {
             Verdict::Forbidden
         }
-        // Reading, too: a table of the handler's that refers to ours would keep our rows from being removed.
+        // Reading, too: a handler's table that refers to ours would keep our rows from being removed.
         AuthAction::Read { table_name: name, .. }
         | AuthAction::Insert { table_name: name }
         | AuthAction::Update { table_name: name, .. }

@@ -1,21 +1,21 @@
-//! Who else has the file open, and whose leases nobody can hold any more.
+//! Detects whether another process has the file open, and ends the leases of dead processes.
 //!
-//! A process that was killed leaves leases behind, and whoever asks next would wait until they run out although nobody is
-//! left who could end them. So whoever is alone with the file while opening it notes the newest epoch: what runs under this
-//! one or an older one has no lease any more. That two processes never both run a handler follows from the order:
+//! A killed process leaves leases behind, and the next claim would wait until they run out although no process can
+//! complete them. So a process that is alone with the file while opening it stores the newest epoch: operations under
+//! this or an older epoch have no lease any more. Two processes never both run a handler, because of this order:
 //!
-//! 1. Every open store holds a lock beside the file, shared with all others. It is the kernel's, and ends with the process
-//!    however that ends; a process that is stopped keeps it. It is taken before the first claim, and let go of when the
-//!    last of handle, thread and connections is gone.
-//! 2. The epoch is noted only under the same lock taken alone, so while nobody holds it. Whoever was granted an epoch up
-//!    to that one is gone.
-//! 3. Whoever lives was granted a larger one, and it stays larger: while it holds the lock, nobody notes anything.
-//! 4. The note is read after the lock is held, so that it is the same for all who live.
+//! 1. Every open store holds a lock beside the file, shared with all others. It is the kernel's, and ends with the
+//!    process in any case; a stopped process keeps it. It is taken before the first claim, and released when the last
+//!    of handle, thread and connections is gone.
+//! 2. The epoch is stored only under the same lock taken exclusively, so while no process holds it. A process with a
+//!    grant up to that epoch is gone.
+//! 3. Every living process has larger epochs, and they stay larger: while it holds the lock, nobody stores a new limit.
+//! 4. The limit is read after the lock is held, so that it is the same for all living processes.
 //!
-//! A second witness has to agree: SQLite, which says whether any other connection to the database is open. That finds
-//! programs that take no such lock, as earlier versions of this one, and a lock whose file somebody removed. The lock in
-//! turn finds a process that lost SQLite's locks because it opened and closed the file by itself. Where locks do not work,
-//! nothing is noted, and leases run out by the clock. Epochs fence all of it as ever.
+//! A second witness must agree: SQLite, which knows whether any other connection to the database is open. That detects
+//! programs without this lock, such as earlier versions of this one, and a lock whose file was removed. The lock in
+//! turn detects a process that lost SQLite's locks because it opened and closed the file by itself. If locks do not
+//! work, no limit is stored, and leases run out by the clock. Epochs fence everything as always.
 
 use super::Options;
 use super::rows;
@@ -27,13 +27,13 @@ use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Whoever has this is known to have the file open. `None`: there is no lock to be had.
+/// Proof that this process is known to have the file open. `None`: locks do not work here.
 pub(super) struct Presence(
     #[expect(dead_code, reason = "it is held, and let go of when this is dropped")] Option<File>,
 );
 
 impl Presence {
-    /// Comes in. Who is alone ends the leases of those before.
+    /// Takes the lock. A process that is alone ends the leases of earlier ones.
     pub(super) fn enter(path: &Path, options: &Options) -> Result<Self, StoreError> {
         // Names that SQLite takes for databases of one connection.
         if path.as_os_str().is_empty() || path.as_os_str() == ":memory:" {
@@ -42,7 +42,7 @@ impl Presence {
         let lock =
             match File::options().read(true).write(true).create(true).truncate(false).open(beside(path)) {
                 Ok(lock) => lock,
-                // The database itself will tell what is the matter.
+                // The database itself will report the problem.
                 Err(error) => return Ok(Self::without(&error)),
             };
         match lock.try_lock() {
@@ -60,7 +60,7 @@ impl Presence {
             Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) => return Ok(Self::without(&error)),
         }
-        // Nothing is claimed yet, so that whoever comes in between takes nothing from here.
+        // Nothing is claimed yet, so a process that opens the file in between loses nothing.
         let until = Instant::now() + options.busy_for;
         loop {
             match lock.try_lock_shared() {
@@ -76,7 +76,7 @@ impl Presence {
         }
     }
 
-    /// Of a database that nobody else can open.
+    /// For a database that no other process can open.
     pub(super) fn nowhere() -> Self {
         Self(None)
     }
@@ -87,14 +87,14 @@ impl Presence {
     }
 }
 
-/// The file that the lock is on. It is the same for all names of the database.
+/// The lock file. It is the same for all names of the database.
 fn beside(path: &Path) -> PathBuf {
     let mut name = path.canonicalize().unwrap_or_else(|_| path.to_owned()).into_os_string();
     name.push("-open");
     name.into()
 }
 
-/// Notes the newest epoch, as the only one who has the database open. An error: it is not known that nobody else has.
+/// Stores the newest epoch, if this is the only open connection. On an error it is unknown whether there are others.
 fn end_leases(path: &Path) -> rusqlite::Result<()> {
     const NOTE: &str = "
         INSERT INTO main.idempotency_meta
@@ -105,7 +105,7 @@ fn end_leases(path: &Path) -> rusqlite::Result<()> {
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(Duration::ZERO)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
-    // A connection in this mode is the only one, or none.
+    // A connection in this mode is the only one, or fails.
     connection.pragma_update_and_check(None, "locking_mode", "EXCLUSIVE", |_| Ok(()))?;
     connection.execute_batch("BEGIN EXCLUSIVE")?;
     if schema::is_ours(&connection)? {
@@ -114,7 +114,7 @@ fn end_leases(path: &Path) -> rusqlite::Result<()> {
     connection.execute_batch("COMMIT")
 }
 
-/// Up to this epoch, nobody holds a lease.
+/// Leases up to this epoch have ended.
 pub(super) fn void(connection: &Connection) -> Result<u64, StoreError> {
     let read = "SELECT ifnull(max(value), 0) FROM main.idempotency_meta WHERE key = 'void'";
     let void: i64 = connection.query_row(read, [], |row| row.get(0)).map_err(Trouble::told)?;

@@ -1,4 +1,4 @@
-//! Rows in and out of the file. What is read was written by us, or it is said to be damaged.
+//! Reads and writes rows of the file; detects damaged ones.
 
 use super::trouble::Trouble;
 use crate::record::{Epoch, OperationId, RequestTag, ScopeTag};
@@ -10,7 +10,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Error, OptionalExtension, params};
 use uuid::Uuid;
 
-/// No grant ever has such a number: a row with it is damaged, and nothing goes on from it.
+/// No grant ever has such a number: a row with it is damaged, and does not count for the next epoch.
 pub(super) const EPOCHS_END: i64 = 1 << 62;
 
 const RUNNING: i64 = 0;
@@ -53,7 +53,7 @@ pub(super) fn read(
     raw.map(|raw| raw.understood(void).map_err(|what| Trouble::Corrupt(operation, what))).transpose()
 }
 
-/// The newest time on record, as the newest rows tell it. A single row may be damaged: another one has to be about as new.
+/// The newest time on record, from the newest rows. A single row may be damaged: another one must be about as new.
 pub(super) fn newest(connection: &Connection) -> Result<Option<Timestamp>, StoreError> {
     const NEWEST: &str = "
         SELECT max(first_at, ifnull(ended_at, first_at)) AS at FROM (
@@ -68,13 +68,13 @@ pub(super) fn newest(connection: &Connection) -> Result<Option<Timestamp>, Store
     Ok(newest.and_then(|micros| Timestamp::from_microsecond(micros).ok()))
 }
 
-/// The operations whose outcome is unknown and that are still there, those first that have been for longest.
+/// The operations with an unknown outcome that have not expired, the oldest first.
 pub(super) fn unknown(
     connection: &Connection,
     limit: u32,
     now: Timestamp,
 ) -> Result<Vec<OperationId>, Trouble> {
-    // The state as it is, not as a parameter: so the index over these is used.
+    // The state as a literal, not as a parameter, so that SQLite uses the index over it.
     const FIND: &str = "
         SELECT operation FROM main.idempotency_record WHERE state = 1 AND gone_at > ?1 ORDER BY ended_at LIMIT ?2";
     let mut find = connection.prepare_cached(FIND)?;
@@ -82,13 +82,13 @@ pub(super) fn unknown(
     Ok(found.filter_map(Result::transpose).collect::<rusqlite::Result<_>>()?)
 }
 
-/// The id of a row. `None`: it is damaged, and nobody can ask for it.
+/// The id of a row. `None`: it is damaged, and no request can ask for it.
 pub(super) fn id(value: ValueRef<'_>) -> Option<OperationId> {
     let bytes = value.as_blob().ok().and_then(|bytes| bytes.try_into().ok());
     bytes.map(OperationId::from_hash)
 }
 
-/// A row as it lies in the file.
+/// A row as it is in the file.
 struct Raw {
     epoch: i64,
     scope: Vec<u8>,
@@ -139,12 +139,12 @@ fn instant(micros: i64) -> Result<Timestamp, &'static str> {
     Timestamp::from_microsecond(micros).map_err(|_| "one of its instants is beyond all times")
 }
 
-/// The end of time is kept as its whole second: its last microsecond cannot be read back.
+/// The end of time is stored as its whole second: its last microsecond cannot be read back.
 fn micros(at: Timestamp) -> i64 {
     at.as_microsecond().min(Timestamp::MAX.as_second() * 1_000_000)
 }
 
-/// Leaves in the file what a rule says. `before` is the row that the rule saw.
+/// Applies the change of a rule. `before` is the row that the rule saw.
 pub(super) fn write(
     connection: &Connection,
     operation: OperationId,
@@ -171,13 +171,13 @@ pub(super) fn write(
     Ok(())
 }
 
-/// A grant is given no place in the order of sweeps: see [`note`].
+/// A grant has no place in the order of sweeps: see [`note`].
 const INSERT: &str = "
     INSERT INTO main.idempotency_record (epoch, operation, scope, request, claimant, taken_over, first_at, state, until_at,
         ended_at, expires_at, gone_at, answer)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?14)";
 
-/// The parameters of both statements are the same; what a grant fixed stays as it is.
+/// Both statements have the same parameters; the values that the grant set stay unchanged.
 const UPDATE: &str = "
     UPDATE main.idempotency_record SET state = ?8, until_at = ?9, ended_at = ?10, expires_at = ?11, gone_at = ?12,
         sweep_at = ?13, answer = ?14
@@ -209,7 +209,7 @@ fn put(connection: &Connection, statement: &str, operation: OperationId, row: &R
     if written == 1 { Ok(()) } else { Err(Trouble::Corrupt(operation, "it is not the row that was read")) }
 }
 
-/// Up to which epoch every row has been looked at, and which is the newest.
+/// The epoch up to which every row has been read, and the newest epoch.
 pub(super) fn looked_at(connection: &Connection) -> Result<(u64, u64), Trouble> {
     const READ: &str = "
         SELECT value, ifnull((SELECT max(epoch) FROM main.idempotency_record WHERE epoch < ?1), 0)
@@ -218,7 +218,7 @@ pub(super) fn looked_at(connection: &Connection) -> Result<(u64, u64), Trouble> 
     Ok(connection.prepare_cached(READ)?.query_row([EPOCHS_END], read)?)
 }
 
-/// The epochs after one and up to another under which something runs that was not noted yet.
+/// The epochs in this range with running operations that have no place in the order of sweeps yet.
 pub(super) fn unnoted(connection: &Connection, after: u64, up_to: u64) -> Result<Vec<i64>, Trouble> {
     const FIND: &str = "
         SELECT epoch FROM main.idempotency_record
@@ -228,8 +228,8 @@ pub(super) fn unnoted(connection: &Connection, after: u64, up_to: u64) -> Result
     Ok(found.collect::<rusqlite::Result<_>>()?)
 }
 
-/// Gives what runs under these epochs its place in the order of sweeps. A claim does not: it would cost every operation
-/// two writes to an index, and most have ended before a sweep comes by.
+/// Gives running operations under these epochs a place in the order of sweeps. A claim does not: it would cost every
+/// operation two writes to an index, and most have ended before a sweep comes.
 pub(super) fn note(connection: &Connection, epochs: &[i64], up_to: u64) -> Result<(), Trouble> {
     const NOTE: &str =
         "UPDATE main.idempotency_record SET sweep_at = until_at WHERE epoch = ?1 AND state = 0";

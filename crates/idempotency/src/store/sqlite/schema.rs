@@ -1,15 +1,15 @@
-//! The tables, and how a connection to them is opened.
+//! The tables, and opening connections to them.
 //!
-//! A record's rowid is its epoch, so claims are appended and completions rewrite what was just appended, whatever the
+//! A record's rowid is its epoch, so claims are appended and completions rewrite recently appended rows, whatever the
 //! order of the operations' ids; only the small index over these ids is written at random places. Measured with a
-//! million answers of 1 KiB against the record keyed by its id, and against answers in a table of their own, this was
-//! the fastest to claim, to complete, to read and to sweep, and the smallest.
+//! million answers of 1 KiB against a record keyed by its id, and against answers in a table of their own, this was the
+//! fastest to claim, to complete, to read and to sweep, and the smallest.
 //!
-//! A claim writes the row and the index over ids, and nothing else: no counter, because epochs go on from the newest row,
-//! and no place in the order of sweeps, because what still runs when a sweep comes by is given one then. Sweeps find it
-//! by reading the rows that are new since the last one.
+//! A claim writes only the row and the index over ids: no counter, because epochs continue from the newest row, and no
+//! place in the order of sweeps, because a sweep gives running operations their place. Sweeps find them by reading the
+//! rows that are new since the last one.
 //!
-//! The names are prefixed and the version is a row of ours, because the file may hold the user's own tables too.
+//! The names have a prefix and the version is a row of ours, because the file may contain the user's own tables too.
 
 use super::Options;
 use super::trouble::Trouble;
@@ -20,16 +20,16 @@ use std::time::{Duration, Instant};
 
 /// The version of the tables below.
 const VERSION: i64 = 1;
-/// Statements that are kept ready.
+/// The number of cached statements.
 const STATEMENTS: usize = 64;
-/// How much of the file is kept in memory: by the connection that writes, and by each that reads.
+/// The cache of the writing connection, and of each reading one.
 const WRITER_CACHE_KIB: i64 = 16_384;
 const READER_CACHE_KIB: i64 = 4_096;
-/// Earlier versions can spoil a file that two connections write to.
+/// Earlier versions can damage a file that two connections write to.
 const SQLITE_OLDEST: i32 = 3_051_003;
-/// The log is copied into the file when it has grown by so many pages.
+/// The log is copied into the file after it has grown by so many pages.
 const LOG_PAGES: u32 = 4_000;
-/// Before looking again whether another process has opened the file by now.
+/// The pause before checking again whether another process has finished opening the file.
 pub(super) const PAUSE: Duration = Duration::from_millis(2);
 
 const TABLES: &str = "
@@ -58,7 +58,7 @@ const TABLES: &str = "
         -- 'void': up to this epoch, nobody is left who holds a lease; there once somebody was alone with the file
 ";
 
-/// A program that does not bundle SQLite has whichever is installed.
+/// A program that does not bundle SQLite uses the installed one.
 fn fit(version: i32) -> Result<(), StoreError> {
     if version >= SQLITE_OLDEST {
         return Ok(());
@@ -76,7 +76,7 @@ pub(super) fn connect(path: &Path, options: &Options) -> Result<Connection, Stor
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(options.busy_for)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
-        // Where it cannot be, this is no error: it answers with what it is instead.
+        // If the mode cannot be set, this is no error: the answer is the actual mode.
         let log: String =
             connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
         connection.pragma_update(None, "synchronous", "FULL")?;
@@ -86,7 +86,7 @@ pub(super) fn connect(path: &Path, options: &Options) -> Result<Connection, Stor
         // Below zero, the unit is a kibibyte and not a page.
         connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
         if let Some(pages) = options.pages_max {
-            // It answers with what it was set to.
+            // The answer is the new value.
             connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
         }
         Ok((connection, log))
@@ -100,7 +100,7 @@ pub(super) fn connect(path: &Path, options: &Options) -> Result<Connection, Stor
     }
 }
 
-/// A connection that changes nothing.
+/// A read-only connection.
 pub(super) fn connect_reader(path: &Path, options: &Options) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let open = || {
@@ -113,8 +113,8 @@ pub(super) fn connect_reader(path: &Path, options: &Options) -> Result<Connectio
     patiently(options.busy_for, open).map_err(Trouble::told)
 }
 
-/// Opens it, again and again while another process is about to open it too: who switches a file to its log finds it locked
-/// without being waited for, whatever the time-out is.
+/// Opens it, with retries while another process opens it too: switching a file to WAL finds it locked and fails at
+/// once, whatever the timeout is.
 fn patiently<T>(busy_for: Duration, open: impl Fn() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
     let until = Instant::now() + busy_for;
     loop {
@@ -129,7 +129,7 @@ fn patiently<T>(busy_for: Duration, open: impl Fn() -> rusqlite::Result<T>) -> r
     }
 }
 
-/// Makes the tables, or sees that they are ours and not from a later version.
+/// Creates the tables, or checks that they are ours and not from a later version.
 pub(super) fn migrate(connection: &Connection) -> Result<(), StoreError> {
     connection.execute_batch("BEGIN IMMEDIATE").map_err(Trouble::told)?;
     let migrated = version(connection).map_err(Trouble::told).and_then(|version| match version {
@@ -145,14 +145,14 @@ pub(super) fn migrate(connection: &Connection) -> Result<(), StoreError> {
     migrated.and(ended)
 }
 
-/// Whether the tables are there, and of this version.
+/// Whether the tables exist, with this version.
 pub(super) fn is_ours(connection: &Connection) -> rusqlite::Result<bool> {
     Ok(version(connection)? == Some(VERSION))
 }
 
 /// The version of the file's tables. `None`: there are none yet.
 fn version(connection: &Connection) -> rusqlite::Result<Option<i64>> {
-    // By a statement: whether a table exists is told from a schema that may have been read before another process made it.
+    // By a query: a schema cached before another process created the table would be wrong.
     let tables = "SELECT count(*) FROM main.sqlite_schema WHERE type = 'table' AND name = 'idempotency_meta'";
     if connection.query_row(tables, [], |row| row.get::<_, i64>(0))? == 0 {
         return Ok(None);

@@ -1,8 +1,8 @@
-//! A handler's transaction, as the writing thread serves it: one step after the other, on its own connection, until it
-//! is completed, given up, or too old.
+//! A handler's transaction on the writing thread: one step after the other, on its connection, until it is completed,
+//! given up, or too old.
 //!
-//! Nobody else writes meanwhile, so it is bounded in time: also within one statement, which SQLite interrupts. What the
-//! handler may run is decided in [`guard`](super::guard).
+//! All other writes wait meanwhile, so it has a time limit, also within one statement, which SQLite interrupts.
+//! [`guard`](super::guard) decides what the handler may run.
 
 use super::group::Group;
 use super::guard::{guard, unguard};
@@ -18,25 +18,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tokio::sync::oneshot;
 
-/// What the handler does to the file.
+/// The handler's work on the file.
 pub(super) type Job = Box<dyn FnOnce(&Connection) -> Ran + Send>;
 
-/// Tells a caller.
+/// Replies to a caller.
 pub(super) type Tell = Box<dyn FnOnce() + Send>;
 
-/// What came of a job. Its caller is told after it is known whether the transaction goes on; dropped untold, the caller
-/// asks why.
+/// The result of a job. Its caller gets the reply after it is known whether the transaction goes on; if the reply is
+/// dropped, the caller asks for the reason.
 pub(super) enum Ran {
     ToItsEnd(Tell),
-    /// What is left of it, to be dropped then.
+    /// Values to drop then.
     Panicked(Tell),
 }
 
-/// One step of the handler, or of the layer that ends it.
+/// A step of the handler, or of the layer that ends it.
 pub(super) enum Step {
     Run(Job),
     Complete(Completion, oneshot::Sender<Result<Holding, StoreError>>),
-    /// Whoever waits on the other end learns that it is done when this is dropped.
+    /// Dropped when it is done, which the waiting side notices.
     RollBack(oneshot::Sender<Infallible>),
 }
 
@@ -47,8 +47,8 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Whether it is still wanted, now that its turn has come. Those who were stopped while they queued would otherwise be
-    /// served one after the other, for nothing.
+    /// Whether it is still wanted, now that its turn has come. Transactions that were stopped while they queued would
+    /// otherwise be served for nothing.
     fn begins(&self) -> bool {
         let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
         match &*stage {
@@ -59,11 +59,11 @@ impl Session {
         true
     }
 
-    /// Says why there is no transaction any more, before the steps that still come find nobody.
+    /// Stores why the transaction ended, before later steps fail.
     fn ended(&self, why: Why) {
         let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
         match &*stage {
-            // Whoever ended it did not know what the thread knows.
+            // The thread's reason is more precise.
             Stage::Waiting | Stage::Queued(_) | Stage::Open(_) | Stage::Ended(Why::Ended | Why::GivenUp) => {
                 *stage = Stage::Ended(why);
             }
@@ -98,7 +98,7 @@ fn steps(desk: &mut Desk, session: &Session) -> (Why, Option<Tell>) {
             },
             Ok(Step::Complete(completion, reply)) => {
                 let completed = complete(desk, &completion);
-                // Whoever no longer waits finds the end in the record.
+                // A caller that no longer waits finds the end in the record.
                 return (Why::Ended, Some(Box::new(move || drop(reply.send(completed)))));
             }
             Ok(Step::RollBack(waiting)) => return (Why::Ended, Some(Box::new(move || drop(waiting)))),
@@ -108,7 +108,7 @@ fn steps(desk: &mut Desk, session: &Session) -> (Why, Option<Tell>) {
     }
 }
 
-/// Runs what the handler brought. `Err`: there is no transaction to go on with.
+/// Runs the handler's work. `Err`: the transaction is over.
 fn run(desk: &mut Desk, job: Job, deadline: Instant) -> Result<Tell, (Why, Option<Tell>)> {
     let failed = |error| (Why::NotBegun(Arc::new(error)), None);
     guard(&mut desk.connection, deadline, &desk.soiled).map_err(failed)?;
@@ -119,13 +119,13 @@ fn run(desk: &mut Desk, job: Job, deadline: Instant) -> Result<Tell, (Why, Optio
         Ran::ToItsEnd(tell) if Instant::now() >= deadline => {
             Err((Why::TimedOut, Some(Box::new(move || drop(tell)))))
         }
-        // What was run knows the reason, and tells it.
+        // The job knows the reason, and reports it.
         Ran::ToItsEnd(tell) if desk.connection.is_autocommit() => Err((Why::RolledBack, Some(tell))),
         Ran::ToItsEnd(tell) => Ok(tell),
     }
 }
 
-/// Commits what the handler did together with its end, or neither.
+/// Commits the handler's changes together with its end, or neither.
 fn complete(desk: &Desk, completion: &Completion) -> Result<Holding, StoreError> {
     let mut group = Group::new(&desk.connection, &desk.clock, desk.void);
     let holding = group.complete(completion)?;

@@ -1,9 +1,9 @@
-//! The transaction that a handler shares with its record: what it writes to the file and the end of its operation are
-//! one commit.
+//! The transaction that a handler shares with its record: its writes to the file and the end of its operation are one
+//! commit.
 //!
-//! It begins with the first [`Transaction::run`], because the file has one writer: a handler that first calls somebody
-//! else should hold nobody up. From then on nobody else writes until it ends. Keep it short; it is rolled back when it
-//! takes longer than [`Options::transaction_for`](super::Options::transaction_for).
+//! It begins with the first [`Transaction::run`], because the file has one writer: a handler that first calls another
+//! service should block nobody. From then on all other writes wait until it ends. Keep it short; it is rolled back when
+//! it takes longer than [`Options::transaction_for`](super::Options::transaction_for).
 
 use super::session::{Ran, Session, Step};
 use super::writer::{Command, Gone, Writer};
@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
 /// The handler's side of the transaction: an extractor on routes that are declared transactional. A clone is the same
-/// transaction. The layer ends it when the handler has answered; who still holds one then is told so.
+/// transaction. The layer ends it when the handler has answered; later use of a clone is an error.
 #[derive(Clone)]
 pub struct Transaction(Arc<Shared>);
 
@@ -31,23 +31,21 @@ struct Shared {
     turn: tokio::sync::Mutex<()>,
 }
 
-/// Where the transaction stands.
+/// The state of the transaction.
 pub(super) enum Stage {
-    /// Nothing was run.
     Waiting,
-    /// The thread will serve it, when its turn comes.
+    /// It waits in the thread's queue.
     Queued(Sender<Step>),
     /// The thread serves it.
     Open(Sender<Step>),
-    /// There is none any more.
     Ended(Why),
 }
 
-/// Why there is no transaction any more.
+/// Why the transaction ended.
 #[derive(Clone)]
 pub(super) enum Why {
     Ended,
-    /// It is not wanted any more; where its turn has not come yet, it takes none.
+    /// It is not wanted any more; if its turn has not come yet, it is skipped.
     GivenUp,
     TimedOut,
     Panicked,
@@ -56,16 +54,16 @@ pub(super) enum Why {
     Gone,
 }
 
-/// Why something was not run in the transaction.
+/// Why a job did not run in the transaction.
 #[derive(Debug, thiserror::Error)]
 pub enum TransactionError {
-    /// What was run says so. The transaction goes on, without what the failed statement did.
+    /// The job's own error. The transaction goes on, without the failed statement.
     #[error(transparent)]
     Failed(rusqlite::Error),
     /// It took too long and was rolled back. Do less in it, or do the slow part before the first run.
     #[error("the transaction took longer than it may, and was rolled back")]
     TimedOut,
-    /// What was run panicked, and the transaction was rolled back.
+    /// The job panicked, and the transaction was rolled back.
     #[error("what was run in the transaction panicked, and it was rolled back")]
     Panicked,
     /// SQLite rolled it back, as it does when the disk is full.
@@ -92,7 +90,7 @@ impl From<Why> for TransactionError {
     }
 }
 
-/// Why there was no transaction to complete.
+/// The error when there is no transaction to complete.
 impl From<Why> for StoreError {
     fn from(why: Why) -> Self {
         match why {
@@ -111,16 +109,16 @@ impl Shared {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Why nobody served a step.
+    /// Why a step was not served.
     fn why(&self) -> Why {
         match &*self.stage() {
             Stage::Ended(why) => why.clone(),
-            // The thread says why before it lets go of a step. It did not: it is gone.
+            // The thread sets the reason before it drops a step. It did not, so the thread is gone.
             Stage::Waiting | Stage::Queued(_) | Stage::Open(_) => Why::Gone,
         }
     }
 
-    /// Takes the way to the thread away from everybody else.
+    /// Ends the transaction for all clones.
     fn end(&self, why: Why) -> Stage {
         let mut stage = self.stage();
         match &*stage {
@@ -131,7 +129,7 @@ impl Shared {
         }
     }
 
-    /// The way to the thread; the first who asks begins the transaction.
+    /// The channel to the thread; the first call begins the transaction.
     async fn open(&self) -> Result<Sender<Step>, Why> {
         if let Some(opened) = self.opened() {
             return opened;
@@ -165,13 +163,13 @@ impl Transaction {
         Self(Arc::new(Shared { writer, stage, turn: tokio::sync::Mutex::new(()) }))
     }
 
-    /// Runs this in the transaction, on the thread that writes. It may read and write every table but ours; it may set
-    /// savepoints, and may not begin, commit or roll back. Of pragmas, it may ask any, and set those that end with the
-    /// transaction or are part of it: `defer_foreign_keys`, `user_version`, `application_id`; others are set in
-    /// [`Options::prepare`](super::Options::prepare). Temporary tables, views and triggers are gone before the next handler
-    /// comes. It blocks everybody who writes: no network, no waiting.
+    /// Runs this in the transaction, on the thread that writes. It may read and write every table except the store's;
+    /// it may set savepoints, but must not begin, commit or roll back. It may read any pragma, and set those that end
+    /// with the transaction or are part of it: `defer_foreign_keys`, `user_version`, `application_id`; set others in
+    /// [`Options::prepare`](super::Options::prepare). Temporary tables, views and triggers are gone before the next
+    /// handler comes. It blocks all writers: no network calls, no waiting.
     ///
-    /// What was handed over runs to its end, also when the future is dropped.
+    /// The job runs to its end, even if the future is dropped.
     pub async fn run<R: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<R> + Send + 'static,
@@ -181,7 +179,7 @@ impl Transaction {
         let (reply, told) = oneshot::channel();
         let job = Box::new(move |connection: &Connection| {
             match catch_unwind(AssertUnwindSafe(|| work(connection))) {
-                // Whoever dropped the future does not want to know.
+                // The receiver may be gone.
                 Ok(ran) => Ran::ToItsEnd(Box::new(move || drop(reply.send(ran)))),
                 Err(_) => Ran::Panicked(Box::new(move || drop(reply))),
             }
@@ -214,7 +212,8 @@ impl<S: Sync> FromRequestParts<S> for Transaction {
     }
 }
 
-/// The layer's side: it alone ends the transaction. Dropped, it is rolled back, whoever still holds the other side.
+/// The layer's side: it alone ends the transaction. If it is dropped, the transaction is rolled back, whatever clones
+/// exist.
 pub(super) struct Shares(Transaction);
 
 impl Shares {
@@ -225,7 +224,7 @@ impl Shares {
 
 impl Drop for Shares {
     fn drop(&mut self) {
-        // The way to the thread goes with it, and the thread rolls back when nobody can send any more.
+        // This drops the channel, and the thread rolls back when no sender is left.
         drop(self.0.0.end(Why::GivenUp));
     }
 }
@@ -253,7 +252,7 @@ impl crate::store::Transaction for Shares {
             if let Stage::Open(steps) = self.0.0.end(Why::GivenUp) {
                 let (waiting, done) = oneshot::channel();
                 if steps.send(Step::RollBack(waiting)).is_ok() {
-                    // Nothing is sent: the other end is dropped when it is done, or when it was done before.
+                    // Nothing is sent: the other end is dropped when it is done.
                     drop(done.await);
                 }
             }

@@ -1,16 +1,16 @@
-//! What can go wrong in the file, sorted by what the caller does next.
+//! Errors of the file, sorted by the caller's next action.
 
 use crate::record::OperationId;
 use crate::store::StoreError;
 use rusqlite::{Error, ErrorCode};
 use std::sync::Arc;
 
-/// Why a verb did not come to an end.
+/// Why a verb failed.
 #[derive(Clone, Debug)]
 pub(super) enum Trouble {
-    /// SQLite says so. Several callers of one group are told the same.
+    /// An error of SQLite. Several callers of one group get the same.
     Sqlite(Arc<Error>),
-    /// A record was not written by us.
+    /// A record is damaged or foreign.
     Corrupt(OperationId, &'static str),
 }
 
@@ -21,7 +21,7 @@ impl From<Error> for Trouble {
 }
 
 impl Trouble {
-    /// SQLite's error, as the store's user is told.
+    /// SQLite's error as a store error.
     pub(super) fn told(error: Error) -> StoreError {
         Self::from(error).into()
     }

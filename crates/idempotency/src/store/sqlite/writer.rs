@@ -1,9 +1,8 @@
-//! The one thread that writes: whatever gathered while the last commit was synced is the next commit.
+//! The writing thread: all verbs that arrived during the last sync are the next commit.
 //!
-//! There is no timer: alone, a verb is committed at once; among many, they share a sync. A verb that fails takes the
-//! others of its group back with it, so they are done again one by one and each is told its own end. Nobody waits for
-//! ever: a defect that panics is caught, and those whom it concerned are told; were the thread gone, so would be the
-//! other ends of all channels.
+//! There is no timer: a single verb is committed at once; many share a sync. A verb that fails rolls back the others of
+//! its group too, so they run again one by one and each gets its own result. Nobody waits for ever: a panic is caught,
+//! and its callers get an error; if the thread were gone, the channels would be closed.
 
 use super::group::Group;
 use super::guard;
@@ -20,12 +19,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
-/// How many verbs share a commit at most.
+/// The most verbs in one commit.
 const GROUP_MAX: usize = 256;
-/// How many may wait; who comes then waits for a place.
+/// The length of the queue; further callers wait for a place.
 const QUEUE_MAX: usize = 1_024;
 
-/// What the thread is asked for.
+/// A request to the thread.
 pub(super) enum Command {
     /// A verb.
     Errand(Box<dyn Errand>),
@@ -37,10 +36,10 @@ pub(super) enum Command {
 
 /// A verb that waits for its commit.
 pub(super) trait Errand: Send {
-    /// Does it in the open transaction. Done again after a rollback, only the last counts.
+    /// Runs it in the open transaction. If it runs again after a rollback, only the last run counts.
     fn work(&mut self, group: &mut Group<'_>) -> Result<(), Trouble>;
 
-    /// Tells the caller what came of it: done and committed, or not.
+    /// Sends the result to the caller: committed, or not.
     fn tell(self: Box<Self>, committed: Result<(), Trouble>);
 }
 
@@ -54,7 +53,7 @@ impl<T: Send, F: FnMut(&mut Group<'_>) -> Result<T, Trouble> + Send> Errand for 
     fn work(&mut self, group: &mut Group<'_>) -> Result<(), Trouble> {
         match (self.work)(group) {
             Err(trouble @ Trouble::Sqlite(_)) => Err(trouble),
-            // A damaged record concerns its own caller; nothing was written for it.
+            // A damaged record concerns only its own caller; nothing was written for it.
             done @ (Ok(_) | Err(Trouble::Corrupt(..))) => {
                 self.done = Some(done);
                 Ok(())
@@ -65,16 +64,16 @@ impl<T: Send, F: FnMut(&mut Group<'_>) -> Result<T, Trouble> + Send> Errand for 
     fn tell(self: Box<Self>, committed: Result<(), Trouble>) {
         let done = self.done;
         let told = committed.and_then(|()| done.expect("what is committed was done"));
-        // Whoever no longer waits offers the same again, if it still matters.
+        // A caller that no longer waits repeats the verb if it still matters.
         drop(self.reply.send(told.map_err(StoreError::from)));
     }
 }
 
-/// The way to the thread.
+/// The channel to the thread.
 #[derive(Clone)]
 pub(super) struct Writer(mpsc::Sender<Command>);
 
-/// The thread let go of what it was asked, or is gone.
+/// The thread dropped the request, or is gone.
 #[derive(Debug, thiserror::Error)]
 #[error("the thread that writes to the file did not answer")]
 pub(super) struct Gone;
@@ -86,7 +85,7 @@ impl From<Gone> for StoreError {
 }
 
 impl Writer {
-    /// Starts the thread, which ends with the last of its askers.
+    /// Starts the thread, which ends with the last sender.
     pub(super) fn start(desk: Desk) -> Result<Self, StoreError> {
         let (sender, commands) = mpsc::channel(QUEUE_MAX);
         std::thread::Builder::new()
@@ -96,7 +95,7 @@ impl Writer {
         Ok(Self(sender))
     }
 
-    /// Has something done in the next commit.
+    /// Runs a verb in the next commit.
     pub(super) async fn ask<T: Send + 'static>(
         &self,
         work: impl FnMut(&mut Group<'_>) -> Result<T, Trouble> + Send + 'static,
@@ -120,31 +119,31 @@ impl Writer {
     }
 }
 
-/// What the thread works with.
+/// The thread's resources.
 pub(super) struct Desk {
     pub(super) connection: Connection,
     pub(super) clock: Clock,
     pub(super) bells: Bells,
     pub(super) transaction_for: Duration,
-    /// How long another process that writes is waited for.
+    /// How long to wait for another process that writes.
     pub(super) busy_for: Duration,
     /// A handler left something on the connection.
     pub(super) soiled: Arc<AtomicBool>,
-    /// Up to this epoch, nobody holds a lease.
+    /// Leases up to this epoch have ended.
     pub(super) void: u64,
-    /// Let go of after the connection.
+    /// Released after the connection.
     pub(super) _presence: Arc<Presence>,
 }
 
-/// Where a group failed. What could not begin is not tried again one by one: it was waited for already.
+/// Where a group failed. A group that could not begin is not retried one by one: it has waited already.
 enum Failed {
     Beginning(Trouble),
     Later(Trouble),
 }
 
 impl Desk {
-    /// Verbs go before transactions that wait, one of which is served after each group: leases are renewed however many
-    /// handlers queue for theirs.
+    /// Verbs go before waiting transactions, one of which is served after each group: so leases are renewed however
+    /// many handlers queue.
     fn serve(mut self, mut commands: mpsc::Receiver<Command>) {
         let mut sessions = VecDeque::new();
         loop {
@@ -162,12 +161,12 @@ impl Desk {
                     Command::Scrub(bytes_max, reply) => scrubs.push((bytes_max, reply)),
                 }
                 if errands.len() < GROUP_MAX && sessions.len() < QUEUE_MAX {
-                    // Empty or closed, the group is what gathered so far.
+                    // If the queue is empty or closed, the group is complete.
                     next = commands.try_recv().ok();
                 }
             }
             let session = sessions.pop_front();
-            // Whoever waited learns of a panic by the reply that is dropped; the next finds no transaction open.
+            // A panic drops the reply, which its caller notices; the next group finds no transaction open.
             let worked = catch_unwind(AssertUnwindSafe(|| {
                 self.commit(errands);
                 let mut last = None;
@@ -211,7 +210,7 @@ impl Desk {
         }
     }
 
-    /// All of them in one transaction, or none.
+    /// Runs all of them in one transaction, or none.
     fn attempt(&mut self, errands: &mut [Box<dyn Errand>]) -> Result<(), Failed> {
         if errands.is_empty() {
             return Ok(());
@@ -271,7 +270,7 @@ impl Desk {
         })
     }
 
-    /// Before a handler gets the connection: what the last one made or set there is gone.
+    /// Before a handler gets the connection: removes the objects and settings of the last one.
     pub(super) fn clean(&self) -> rusqlite::Result<()> {
         if self.soiled.load(Ordering::Relaxed) {
             guard::clean(&self.connection)?;
@@ -280,7 +279,7 @@ impl Desk {
         self.connection.busy_timeout(self.busy_for)
     }
 
-    /// The write lock is taken at once: a transaction that reads first and then finds the lock taken could not go on.
+    /// Takes the write lock at once: a transaction that reads first and then finds the lock taken could not go on.
     pub(super) fn begin(&self) -> rusqlite::Result<()> {
         self.execute("BEGIN IMMEDIATE")
     }
@@ -289,7 +288,7 @@ impl Desk {
         self.connection.prepare_cached(statement)?.execute([]).map(drop)
     }
 
-    /// Leaves no transaction open, whatever happened; SQLite may have rolled it back by itself.
+    /// Leaves no transaction open; SQLite may have rolled it back by itself.
     pub(super) fn roll_back(&self) {
         if self.connection.is_autocommit() {
             return;
@@ -333,7 +332,7 @@ mod tests {
         }
     }
 
-    /// How many commits it takes to grant this many claims that wait already.
+    /// How many commits it takes to grant this many waiting claims.
     fn commits_of(claims: usize) -> usize {
         let mut desk = desk();
         let commits = Arc::new(AtomicUsize::new(0));

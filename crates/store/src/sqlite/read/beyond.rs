@@ -1,7 +1,7 @@
-//! What the journal has beyond the rows.
+//! The Turns in the journal that rows do not cover.
 //!
-//! The journal is written for recovery, not for looking things up: to find one execution's Turns, all of it must be
-//! opened. A reader remembers who stands in which journal row, so that each row is opened once; rows never change.
+//! The journal is written for recovery, not for lookups: to find one execution's Turns, all of it must be opened. So a
+//! reader remembers which executions each journal row has, and opens each row once; rows never change.
 
 use crate::gather::dense;
 use crate::lease::Position;
@@ -15,14 +15,14 @@ use rusqlite::{Connection, OptionalExtension};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// Who stands in which journal row.
+/// The executions in each journal row.
 #[derive(Debug, Default)]
 pub(in crate::sqlite) struct Beyond {
-    /// By the row's id; each list is in order.
+    /// By the row's id; each list is sorted.
     rows: BTreeMap<i64, Vec<ExecutionId>>,
-    /// Who begins in which journal row, of the rows that were asked for it.
+    /// The executions that begin in a journal row, for rows that were asked for it.
     begun: BTreeMap<i64, Vec<Unlisted>>,
-    /// In how many rows each stands.
+    /// The number of journal rows that each execution is in.
     standing: BTreeMap<ExecutionId, u32>,
 }
 
@@ -54,7 +54,7 @@ impl Beyond {
         Ok(turns)
     }
 
-    /// The first Turns of executions that have no row.
+    /// The first Turns of executions without a row.
     pub(in crate::sqlite) fn unlisted(&mut self, connection: &Connection) -> Result<Vec<Unlisted>, Trouble> {
         let ids = self.learn(connection)?;
         self.begun.retain(|id, _| self.rows.contains_key(id));
@@ -80,12 +80,12 @@ impl Beyond {
         Ok(unlisted)
     }
 
-    /// Whether the journal has a Turn of this execution, covered or not, as it was when it was learnt last.
+    /// Whether the journal has a Turn of this execution, covered or not, as of the last `learn`.
     pub(in crate::sqlite) fn stands(&self, execution: ExecutionId) -> bool {
         self.standing.contains_key(&execution)
     }
 
-    /// Opens the rows that are new, forgets those that are gone, and tells which there are.
+    /// Opens new rows, forgets deleted ones, and returns the ids of all.
     pub(in crate::sqlite) fn learn(&mut self, connection: &Connection) -> Result<Vec<i64>, Trouble> {
         let ids = connection
             .prepare_cached("SELECT id FROM journal ORDER BY id")?
@@ -117,7 +117,7 @@ impl Beyond {
     }
 }
 
-/// A row's Turns. A damaged one is told by recovery; here it must not hide the executions beside it.
+/// The Turns of a row. Recovery reports a damaged row; here it must not hide the executions beside it.
 fn open(connection: &Connection, id: i64) -> Result<Option<Vec<(ExecutionId, StoredTurn)>>, Trouble> {
     let sealed = connection
         .prepare_cached("SELECT turns FROM journal WHERE id = ?1")?

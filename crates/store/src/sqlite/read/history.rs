@@ -1,4 +1,4 @@
-//! The Turns of an execution, from its segments, its row and the journal: on from a number, or back from one.
+//! The Turns of an execution, from its segments, its row and the journal, forwards or backwards from a number.
 
 use super::beyond::Beyond;
 use crate::gather::{Retreat, Stretch};
@@ -9,7 +9,7 @@ use crate::store::StoredTurn;
 use perdura_engine::ExecutionId;
 use rusqlite::{Connection, OptionalExtension, params};
 
-/// The Turns that a row covers, and the first of those in its tail; without a tail there is none.
+/// How many Turns a row covers, and the number of the first in its tail.
 fn row(connection: &Connection, execution: ExecutionId) -> Result<(u64, Option<u64>), Trouble> {
     let found = connection
         .prepare_cached("SELECT turns, tail_from FROM execution WHERE id = ?1")?

@@ -1,8 +1,8 @@
 //! Lists of executions.
 //!
-//! Every list is put together from stretches of an index and merged: one for each machine and status, or the one that a
-//! label or an error has. So one index serves many filters, commits have fewer of them to write, and a page costs the same
-//! however much is stored. What the index does not know is looked at row by row, and a page ends after so many of those.
+//! Every list is merged from stretches of an index: one for each machine and status, or the stretch of a label or an
+//! error. So one index serves many filters, commits write fewer indexes, and a page costs the same however much is
+//! stored. Other conditions are checked row by row, and a page ends after a fixed number of those checks.
 
 use crate::sqlite::fault::Trouble;
 use crate::sqlite::map_runs;
@@ -19,7 +19,7 @@ use std::collections::{BinaryHeap, VecDeque};
 const LOOKS: usize = 128;
 /// What the index finds so few of is put in order here. What is met more often than that is met soon in any list.
 const FEW: usize = 500;
-/// How many rows of a stretch are read at once.
+/// The least number of rows to read at once from a stretch.
 const BATCH_MIN: usize = 8;
 const BATCH_MAX: usize = 256;
 
@@ -52,21 +52,21 @@ pub(super) fn list(
     }
 }
 
-/// Where the rows of a list are found: the same question to an index for each stretch of it.
+/// A way to the rows of a list: one query for each stretch of an index.
 struct Path {
-    /// The table, the index, and what the rows of a stretch have in common. Which index serves it is said, not left to be
-    /// guessed.
+    /// The table, the index, and the common conditions of a stretch. The index is named explicitly, so that SQLite does
+    /// not choose another.
     from: String,
-    /// The columns that the index is in the order of.
+    /// The columns that the index is sorted by.
     order: [&'static str; 2],
-    /// The parameters of `from`.
+    /// The parameters of `from`, for each stretch.
     stretches: Vec<Vec<Value>>,
 }
 
 const BY_START: [&str; 2] = ["started_at", "id"];
 
 impl Path {
-    /// By what a filter names, in the order of the start.
+    /// The way by the machine, label or other value of a filter, in the order of the start.
     fn of(connection: &Connection, filter: &Filter) -> Result<Self, Trouble> {
         if let Some((key, value)) = &filter.label {
             let from = "label CROSS JOIN execution INDEXED BY execution_id ON id = label.execution
@@ -92,18 +92,18 @@ impl Path {
         Ok(Self { from, order: BY_START, stretches })
     }
 
-    /// By the beginning of a given name.
+    /// The way by the prefix of a given name.
     fn named(connection: &Connection, filter: &Filter, prefix: &str) -> Result<Self, Trouble> {
         let from = "execution INDEXED BY execution_name
             WHERE machine = ? AND name >= ? AND name < ? AND name IS NOT NULL";
-        // No name has the last of all characters.
+        // No name contains the last of all characters.
         let behind = format!("{prefix}{}", char::MAX);
         let stretch = |machine: i64| vec![machine.into(), text(prefix), text(&behind)];
         let stretches = machines(connection, filter)?.into_iter().map(stretch).collect();
         Ok(Self { from: from.into(), order: BY_START, stretches })
     }
 
-    /// All that have ended.
+    /// The way over all ended executions.
     fn ended() -> Self {
         let from = "execution INDEXED BY execution_ended WHERE ended_at IS NOT NULL AND map_run IS NULL";
         Self { from: from.into(), order: ["ended_at", "id"], stretches: vec![Vec::new()] }
@@ -173,7 +173,7 @@ impl Path {
         };
         let begin = begin(filter, after);
         let mut stretches: Vec<VecDeque<Summary>> = Vec::with_capacity(self.stretches.len());
-        // The next of each stretch, with the stretch.
+        // The next row of each stretch, with the number of the stretch.
         let mut heads: BinaryHeap<((Timestamp, ExecutionId), usize)> = BinaryHeap::new();
         for (index, stretch) in self.stretches.iter().enumerate() {
             let rows = read(stretch, begin.clone(), 0)?;
@@ -201,9 +201,9 @@ impl Path {
     }
 }
 
-/// Before which place a page begins.
+/// The position before which a page begins.
 fn begin(filter: &Filter, after: After) -> (i64, Vec<u8>) {
-    // Nothing comes after an id that is longer than all ids, and nothing before one without bytes.
+    // No id comes after one that is longer than all ids, and none before an empty one.
     let after = after.map_or((i64::MAX, vec![0xff; 17]), |(at, id)| (at.0, id_of(id).to_vec()));
     filter.until.map_or(after.clone(), |until| after.min((until.0, Vec::new())))
 }
@@ -212,13 +212,13 @@ fn text(text: &str) -> Value {
     text.to_owned().into()
 }
 
-/// Those that a filter asks for.
+/// The statuses that a filter asks for.
 pub(in crate::sqlite) fn statuses(filter: &Filter) -> impl Iterator<Item = Status> {
     let wanted = filter.status.map(Status::name);
     words::STATUSES.into_iter().filter(move |status| wanted.is_none_or(|wanted| wanted == status.name()))
 }
 
-/// The part of a list with one machine and status, and what is asked for besides them.
+/// The conditions of a stretch with one machine and status.
 fn by_machine(filter: &Filter) -> (String, Vec<Value>) {
     let (mut more, mut values) = (String::new(), Vec::new());
     let mut index = "execution_list";
@@ -245,7 +245,7 @@ fn by_machine(filter: &Filter) -> (String, Vec<Value>) {
     (from, values)
 }
 
-/// The machine that a filter names, or all that have executions: hops through the index from one to the next.
+/// The machine that a filter names, or all machines with executions, found by hops through the index.
 fn machines(connection: &Connection, filter: &Filter) -> Result<Vec<i64>, Trouble> {
     if let Some(machine) = filter.machine {
         return Ok(vec![machine.0 as i64]);

@@ -1,7 +1,7 @@
-//! What S3's members are called on the wire. Data.
+//! The names of S3's members on the wire. Data.
 //!
-//! A member has the same name in every action, so one table says where it goes. Those with two spellings have the
-//! documented one of an SDK integration first; both are taken.
+//! A member has the same name in every action, so one table says where it goes. Members with two spellings have the
+//! documented one of an SDK integration first; both are accepted.
 
 use http::Method;
 
@@ -10,12 +10,12 @@ pub(super) struct Route {
     pub(super) action: &'static str,
     pub(super) method: Method,
     pub(super) place: Place,
-    /// What always stands in the query.
+    /// The fixed part of the query.
     pub(super) query: &'static str,
     pub(super) answer: Answer,
 }
 
-/// What an address names.
+/// The target of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Account,
@@ -23,7 +23,7 @@ pub(super) enum Place {
     Object,
 }
 
-/// What an answer holds besides its headers.
+/// The content of an answer besides its headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Nothing,
@@ -37,7 +37,7 @@ pub(super) enum Answer {
     Member(&'static str),
 }
 
-/// How text on the wire is shown.
+/// How a text on the wire is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
@@ -171,18 +171,18 @@ pub(super) const SHOWN: &[(&str, &str, Kind)] = &[
     ("WebsiteRedirectLocation", "x-amz-website-redirect-location", Kind::Text),
 ];
 
-/// Headers that describe content, and mean nothing where there is none.
+/// Headers that describe content, and are left out without content.
 pub(super) const OF_CONTENT: &[(&str, &str, Kind)] = &[
     ("ContentLength", "content-length", Kind::Number),
     ("ContentType", "content-type", Kind::Text),
     ("LastModified", "last-modified", Kind::Time),
 ];
 
-/// Elements that may come several times, or not at all.
+/// Elements that may occur several times, or not at all.
 pub(super) const LISTS: &[&str] = &["ChecksumAlgorithm", "CommonPrefixes", "Contents"];
 /// Elements whose own elements are the list.
 pub(super) const WRAPPED: &[&str] = &["Buckets"];
-/// Elements that are no text.
+/// Elements with a type other than text.
 pub(super) const KINDS: &[(&str, Kind)] = &[
     ("CreationDate", Kind::Time),
     ("IsTruncated", Kind::Truth),
