@@ -8,38 +8,84 @@ use std::io::Write;
 const EXPONENT_DIGITS_MAX: usize = 18;
 
 /// Writes the number that `text` begins with, and says how many bytes it takes there.
-pub(super) fn write(text: &[u8], out: &mut Vec<u8>) -> Result<usize, &'static str> {
-    let digits_from = |at: usize| text[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let is_negative = text.first() == Some(&b'-');
-    let mut at = usize::from(is_negative);
-    let whole = &text[at..at + digits_from(at)];
-    at += whole.len();
-    match whole {
-        [] => return Err("a number needs a digit"),
-        [b'0', _, ..] => return Err("a number does not begin with a zero and another digit"),
-        [..] => {}
-    }
-    let mut fraction: &[u8] = &[];
-    if text.get(at) == Some(&b'.') {
-        fraction = &text[at + 1..at + 1 + digits_from(at + 1)];
-        at += 1 + fraction.len();
-        if fraction.is_empty() {
-            return Err("a number needs a digit after its point");
+pub fn write_number(text: &[u8], out: &mut Vec<u8>) -> Result<usize, &'static str> {
+    let number = Spelled::read(text)?;
+    number.write(out)?;
+    Ok(number.length)
+}
+
+/// How many bytes the number takes that `text` begins with.
+pub(crate) fn length(text: &[u8]) -> Result<usize, &'static str> {
+    Spelled::read(text).map(|number| number.length)
+}
+
+/// A number as it stands there.
+struct Spelled<'a> {
+    is_negative: bool,
+    whole: &'a [u8],
+    fraction: &'a [u8],
+    exponent: Exponent<'a>,
+    length: usize,
+}
+
+impl<'a> Spelled<'a> {
+    fn read(text: &'a [u8]) -> Result<Self, &'static str> {
+        let digits_from = |at: usize| text[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let is_negative = text.first() == Some(&b'-');
+        let mut at = usize::from(is_negative);
+        let whole = &text[at..at + digits_from(at)];
+        at += whole.len();
+        match whole {
+            [] => return Err("a number needs a digit"),
+            [b'0', _, ..] => return Err("a number does not begin with a zero and another digit"),
+            [..] => {}
         }
-    }
-    let mut exponent = Exponent { is_negative: false, digits: &[] };
-    if let Some(b'e' | b'E') = text.get(at) {
-        at += 1;
-        exponent.is_negative = text.get(at) == Some(&b'-');
-        at += usize::from(matches!(text.get(at), Some(b'+' | b'-')));
-        exponent.digits = &text[at..at + digits_from(at)];
-        at += exponent.digits.len();
-        if exponent.digits.is_empty() {
-            return Err("a number needs a digit in its exponent");
+        let mut fraction: &[u8] = &[];
+        if text.get(at) == Some(&b'.') {
+            fraction = &text[at + 1..at + 1 + digits_from(at + 1)];
+            at += 1 + fraction.len();
+            if fraction.is_empty() {
+                return Err("a number needs a digit after its point");
+            }
         }
+        let mut exponent = Exponent { is_negative: false, digits: &[] };
+        if let Some(b'e' | b'E') = text.get(at) {
+            at += 1;
+            exponent.is_negative = text.get(at) == Some(&b'-');
+            at += usize::from(matches!(text.get(at), Some(b'+' | b'-')));
+            exponent.digits = &text[at..at + digits_from(at)];
+            at += exponent.digits.len();
+            if exponent.digits.is_empty() {
+                return Err("a number needs a digit in its exponent");
+            }
+        }
+        Ok(Self { is_negative, whole, fraction, exponent, length: at })
     }
-    write_decimal(is_negative, whole, fraction, &exponent, out)?;
-    Ok(at)
+
+    fn write(&self, out: &mut Vec<u8>) -> Result<(), &'static str> {
+        let Self { whole, fraction, .. } = *self;
+        let sign = out.len();
+        out.push(if self.is_negative { b'-' } else { b'+' });
+        let (whole, leading) =
+            if whole == b"0" { (&[][..], without_leading_zeros(fraction)) } else { (whole, fraction) };
+        out.extend_from_slice(whole);
+        out.extend_from_slice(leading);
+        let written = out.len();
+        while out.last() == Some(&b'0') {
+            out.pop();
+        }
+        if out.len() == sign + 1 {
+            // Zero, whatever its sign and its exponent.
+            out[sign] = b'+';
+            out.push(b'0');
+            return Ok(());
+        }
+        let power = self.exponent.value()? - fraction.len() as i64 + (written - out.len()) as i64;
+        if power != 0 {
+            write!(out, "e{power}").expect("a Vec takes all");
+        }
+        Ok(())
+    }
 }
 
 struct Exponent<'a> {
@@ -58,36 +104,6 @@ impl Exponent<'_> {
     }
 }
 
-fn write_decimal(
-    is_negative: bool,
-    whole: &[u8],
-    fraction: &[u8],
-    exponent: &Exponent<'_>,
-    out: &mut Vec<u8>,
-) -> Result<(), &'static str> {
-    let sign = out.len();
-    out.push(if is_negative { b'-' } else { b'+' });
-    let (whole, leading) =
-        if whole == b"0" { (&[][..], without_leading_zeros(fraction)) } else { (whole, fraction) };
-    out.extend_from_slice(whole);
-    out.extend_from_slice(leading);
-    let written = out.len();
-    while out.last() == Some(&b'0') {
-        out.pop();
-    }
-    if out.len() == sign + 1 {
-        // Zero, whatever its sign and its exponent.
-        out[sign] = b'+';
-        out.push(b'0');
-        return Ok(());
-    }
-    let power = exponent.value()? - fraction.len() as i64 + (written - out.len()) as i64;
-    if power != 0 {
-        write!(out, "e{power}").expect("a Vec takes all");
-    }
-    Ok(())
-}
-
 fn without_leading_zeros(digits: &[u8]) -> &[u8] {
     let zeros = digits.iter().take_while(|digit| **digit == b'0').count();
     &digits[zeros..]
@@ -99,7 +115,7 @@ mod tests {
 
     fn canonical(text: &str) -> Result<String, &'static str> {
         let mut out = Vec::new();
-        let length = write(text.as_bytes(), &mut out)?;
+        let length = write_number(text.as_bytes(), &mut out)?;
         assert_eq!(length, text.len(), "{text}");
         Ok(String::from_utf8(out).expect("ASCII"))
     }
