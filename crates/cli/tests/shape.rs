@@ -20,6 +20,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("tasks", &["asl", "engine", "store", "runtime", "sigv4"]),
     ("canonical", &[]),
     ("idempotency", &["canonical"]),
+    ("events", &["canonical"]),
     ("server", &["asl", "engine", "store", "runtime", "idempotency", "sigv4"]),
     ("perdura", &["asl", "engine", "store", "runtime"]),
     ("sim", &["asl", "engine", "store", "runtime"]),
@@ -31,7 +32,7 @@ const ROOMS: &[(&str, &[&str])] = &[
 ];
 
 /// The rooms that only compute.
-const PURE: &[&str] = &["asl", "engine", "sigv4", "canonical"];
+const PURE: &[&str] = &["asl", "engine", "sigv4", "canonical", "events"];
 
 /// What a pure room has no use for. A name that ends in `*` stands for all that begin so.
 #[rustfmt::skip]
@@ -336,6 +337,7 @@ mod on_a_bad_manifest {
             ("asl", "[dependencies]\nperdura-engine = '0.1'\nperdura-store = '0.1'", 2),
             ("idempotency", "[dependencies]\nperdura-asl.workspace = true", 1),
             ("idempotency", "[dependencies]\nperdura-canonical = '0.1'", 0),
+            ("events", "[dependencies]\nperdura-canonical = '0.1'\nperdura-engine = '0.1'", 1),
             ("canonical", "[dependencies]\nperdura-idempotency = '0.1'", 1),
             ("store", "[dependencies]\nperdura-idempotency = '0.1'", 1),
             ("server", "[dependencies]\nperdura-idempotency = '0.1'\nperdura-runtime.workspace = true", 0),
