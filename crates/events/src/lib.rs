@@ -36,3 +36,8 @@ pub use event::{AttributeError, Event};
 pub use identity::{Basis, Comparison, Hash, Identity, NothingLeft, Rule};
 pub use pattern::{Pattern, PatternError, Patterns, TooComplex};
 pub use perdura_canonical::{PathFault, Without};
+
+/// The examples of docs/events.md are run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/events.md")]
+struct Documentation;
