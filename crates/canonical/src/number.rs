@@ -2,8 +2,6 @@
 //!
 //! Nothing is computed but the exponent, so `1e999999999` costs ten bytes and no two numbers are rounded into one.
 
-use std::io::Write;
-
 /// An exponent of more digits could not be added to in 64 bits.
 const EXPONENT_DIGITS_MAX: usize = 18;
 
@@ -82,7 +80,7 @@ impl<'a> Spelled<'a> {
         }
         let power = self.exponent.value()? - fraction.len() as i64 + (written - out.len()) as i64;
         if power != 0 {
-            write!(out, "e{power}").expect("a Vec takes all");
+            write_power(power, out);
         }
         Ok(())
     }
@@ -102,6 +100,23 @@ impl Exponent<'_> {
         let value = digits.iter().fold(0, |value, digit| value * 10 + i64::from(digit - b'0'));
         Ok(if self.is_negative { -value } else { value })
     }
+}
+
+/// Writes `e` and the power. Formatting it as other numbers takes longer than all the rest of a number.
+fn write_power(power: i64, out: &mut Vec<u8>) {
+    out.push(b'e');
+    if power < 0 {
+        out.push(b'-');
+    }
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    let mut left = power.unsigned_abs();
+    while left > 0 {
+        at -= 1;
+        digits[at] = b'0' + (left % 10) as u8;
+        left /= 10;
+    }
+    out.extend_from_slice(&digits[at..]);
 }
 
 fn without_leading_zeros(digits: &[u8]) -> &[u8] {

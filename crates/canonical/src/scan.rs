@@ -275,9 +275,7 @@ impl<'a> Scanner<'a> {
     pub(crate) fn write_string(&mut self, out: &mut Vec<u8>, halves: Halves) -> Result<(), Fault> {
         self.at += 1;
         loop {
-            let plain = plain_bytes(&self.text[self.at..]);
-            out.extend_from_slice(&self.text[self.at..self.at + plain]);
-            self.at += plain;
+            self.at += copy_plain_bytes(&self.text[self.at..], out);
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;
@@ -342,23 +340,49 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// How many bytes from here on are neither quote, nor backslash, nor control character; eight at a time.
-fn plain_bytes(text: &[u8]) -> usize {
+/// How many of eight bytes come before the first that is a quote, a backslash or a control character.
+pub(crate) fn plain_bytes_of(word: [u8; 8]) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x80 * ONES;
-    // A byte's high bit in these marks the byte. A borrow may mark bytes wrongly, but only behind a right one.
+    let word = u64::from_le_bytes(word);
     let below = |word: u64, bound: u64| word.wrapping_sub(bound * ONES) & !word & HIGH;
-    let equal = |word: u64, byte: u8| below(word ^ (u64::from(byte) * ONES), 1);
+    let equal = |byte: u8| below(word ^ (u64::from(byte) * ONES), 1);
+    // The highest bit of a byte marks it. A borrow may mark bytes wrongly, but only behind a right one.
+    let marks = below(word, 0x20) | equal(b'"') | equal(b'\\');
+    marks.trailing_zeros() as usize / 8
+}
+
+fn is_special(byte: u8) -> bool {
+    byte < 0x20 || byte == b'"' || byte == b'\\'
+}
+
+/// How many bytes from here on are not special; eight at a time.
+fn plain_bytes(text: &[u8]) -> usize {
     let (words, rest) = text.as_chunks::<8>();
     for (index, word) in words.iter().enumerate() {
-        let word = u64::from_le_bytes(*word);
-        let marks = below(word, 0x20) | equal(word, b'"') | equal(word, b'\\');
-        if marks != 0 {
-            return index * 8 + marks.trailing_zeros() as usize / 8;
+        let plain = plain_bytes_of(*word);
+        if plain < 8 {
+            return index * 8 + plain;
         }
     }
-    let is_special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
-    words.len() * 8 + rest.iter().position(is_special).unwrap_or(rest.len())
+    words.len() * 8 + rest.iter().position(|byte| is_special(*byte)).unwrap_or(rest.len())
+}
+
+/// The same, and copies them: most strings are so short that a copy of eight bytes more is cheaper than a call.
+fn copy_plain_bytes(text: &[u8], out: &mut Vec<u8>) -> usize {
+    let before = out.len();
+    let (words, rest) = text.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        out.extend_from_slice(word);
+        let plain = plain_bytes_of(*word);
+        if plain < 8 {
+            out.truncate(before + index * 8 + plain);
+            return index * 8 + plain;
+        }
+    }
+    let plain = rest.iter().position(|byte| is_special(*byte)).unwrap_or(rest.len());
+    out.extend_from_slice(&rest[..plain]);
+    words.len() * 8 + plain
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ fn event(json: &str) -> Event {
 }
 
 mod fingerprint {
-    use super::*;
+    use super::{Bencher, BytesCount, Identity, Rule, SIZES, Without, black_box, event, order};
 
     #[divan::bench(args = SIZES)]
     fn ours(bencher: Bencher<'_, '_>, bytes: usize) {
@@ -101,7 +101,7 @@ fn reading(bencher: Bencher<'_, '_>, bytes: usize) {
 }
 
 mod patterns {
-    use super::*;
+    use super::{Bencher, ItemsCount, PATTERNS, Pattern, Patterns, black_box, event};
 
     fn bench(bencher: Bencher<'_, '_>, patterns: usize, pattern: impl Fn(usize) -> String, matching: usize) {
         let set = Patterns::new((0..patterns).map(|at| (at, Pattern::parse(&pattern(at)).expect("valid"))))

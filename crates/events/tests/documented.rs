@@ -12,7 +12,7 @@ fn rows() -> Vec<[&'static str; 4]> {
         .skip(2)
         .take_while(|line| line.starts_with("| "))
         .map(|line| {
-            let cells: Vec<_> = line.trim_matches('|').split(" | ").map(|cell| cell.trim()).collect();
+            let cells: Vec<_> = line.trim_matches('|').split(" | ").map(str::trim).collect();
             let [name, pattern, yes, no] = cells.try_into().unwrap_or_else(|_| panic!("four cells: {line}"));
             [name, pattern.trim_matches('`'), yes.trim_matches('`'), no.trim_matches('`')]
         })

@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::fmt::Write;
+use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 const VECTORS: &str = include_str!("vectors/fingerprints.json");
@@ -161,7 +162,9 @@ fn spell_text(text: &str, dice: &mut impl FnMut(usize) -> usize, out: &mut Strin
     out.push('"');
     for unit in text.chars() {
         if dice(3) == 0 || matches!(unit, '"' | '\\') {
-            unit.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04X}")));
+            for unit in unit.encode_utf16(&mut [0; 2]) {
+                write!(out, "\\u{unit:04X}").expect("a String takes all");
+            }
         } else {
             out.push(unit);
         }

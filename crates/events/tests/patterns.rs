@@ -218,7 +218,7 @@ fn aimed(data: &Value, rolls: &[Index]) -> Option<Value> {
     let mut pattern = json!({});
     for _ in 0..all.len().min(1 + dice(3)) {
         let (path, value) = &all[dice(all.len())];
-        let tests = (0..1 + dice(2)).map(|_| aimed_test(value, &mut dice)).collect::<Vec<_>>();
+        let tests = (0..=dice(2)).map(|_| aimed_test(value, &mut dice)).collect::<Vec<_>>();
         let mut place = &mut pattern;
         for name in path {
             // One field may be part of another's way.

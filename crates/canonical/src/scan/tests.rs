@@ -11,6 +11,9 @@ fn plain_bytes_end_at_the_first_special_one() {
                 text.fill(b' ');
                 text[at..].fill(special);
                 assert_eq!(plain_bytes(&text), at);
+                let mut copied = b"before".to_vec();
+                assert_eq!(copy_plain_bytes(&text, &mut copied), at);
+                assert_eq!(copied, [b"before", &text[..at]].concat());
                 text[at + 1..].fill(0x21);
                 assert_eq!(plain_bytes(&text), at);
             }
