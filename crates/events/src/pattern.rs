@@ -28,6 +28,8 @@ use number::Range;
 const PATTERN_BYTES_MAX: usize = 16 << 10;
 /// How many ways to match one pattern may have, when each `$or` is multiplied out.
 const ALTERNATIVES_MAX: usize = 1_000;
+/// How many fields those may have together.
+const FIELDS_MAX: usize = 20_000;
 /// How many `*` one wildcard may have.
 const STARS_MAX: usize = 16;
 

@@ -5,8 +5,8 @@ use super::network::Network;
 use super::number::{Bound, Decimal, Range};
 use super::value::Value;
 use super::{
-    ALTERNATIVES_MAX, Alternative, Atom, Case, Field, PATTERN_BYTES_MAX, Pattern, PatternError, STARS_MAX,
-    Shape, Test, below, folded,
+    ALTERNATIVES_MAX, Alternative, Atom, Case, FIELDS_MAX, Field, PATTERN_BYTES_MAX, Pattern, PatternError,
+    STARS_MAX, Shape, Test, below, folded,
 };
 
 /// Names that in an object of `$or` say that it is no such thing, as EventBridge has it.
@@ -77,15 +77,35 @@ fn object(
                 }
             }
         };
-        if all.len() * these.len() > ALTERNATIVES_MAX {
-            return Err(refuse(&place, format!("its `$or` make more than {ALTERNATIVES_MAX} combinations")));
-        }
-        all = all
-            .iter()
-            .flat_map(|before| these.iter().map(|these| [before.as_slice(), these.as_slice()].concat()))
-            .collect();
+        all = multiplied(all, these, &place)?;
     }
     Ok(all)
+}
+
+/// Each of these with each of those, if that is not too many.
+fn multiplied(
+    mut all: Vec<Alternative>,
+    mut these: Vec<Alternative>,
+    place: &str,
+) -> Result<Vec<Alternative>, PatternError> {
+    let fields = |alternatives: &[Alternative]| alternatives.iter().map(Vec::len).sum::<usize>();
+    if all.len() * these.len() > ALTERNATIVES_MAX {
+        return Err(refuse(place, format!("its `$or` make more than {ALTERNATIVES_MAX} combinations")));
+    }
+    if fields(&all) * these.len() + all.len() * fields(&these) > FIELDS_MAX {
+        return Err(refuse(
+            place,
+            format!("the combinations of its `$or` have more than {FIELDS_MAX} fields"),
+        ));
+    }
+    if let ([alternative], [these]) = (all.as_mut_slice(), these.as_mut_slice()) {
+        alternative.append(these);
+        return Ok(all);
+    }
+    let with = |before: &Alternative| {
+        these.iter().map(|these| [&before[..], &these[..]].concat()).collect::<Vec<_>>()
+    };
+    Ok(all.iter().flat_map(with).collect())
 }
 
 /// A name at the top: only attributes are there, and the data.

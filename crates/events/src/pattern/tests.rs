@@ -178,6 +178,8 @@ fn a_mistake_is_told_with_its_place() {
     let ors = format!(
         r#"{{"data":{{"x":{{"$or":[{ors}]}},"y":{{"$or":[{ors}]}},"z":{{"$or":[{ors}]}},"w":{{"$or":[{ors}]}}}}}}"#
     );
+    let many = (0..1_200).map(|at| format!(r#""{at}":[1]"#)).collect::<Vec<_>>().join(",");
+    let many = format!(r#"{{"data":{{{many},"$or":[{}]}}}}"#, vec![r#"{"x":[1]}"#; 100].join(","));
     let deep = format!("{}1{}", r#"{"data":"#.repeat(200), "}".repeat(200));
     for (pattern, place, why) in [
         ("", "", "byte 0"),
@@ -224,7 +226,8 @@ fn a_mistake_is_told_with_its_place() {
         (r#"{"data":{"$or":[{"prefix":["a"]},{"b":[1]}]}}"#, "/data/$or/0/prefix", "name of an operator"),
         (r#"{"data":{"a/b~":{"c":1}}}"#, "/data/a~1b~0/c", "brackets"),
         (&*long, "", "longer than"),
-        (&*ors, "/data/w", "combinations"),
+        (&*ors, "/data/w", "more than 1000 combinations"),
+        (&*many, "/data/$or", "more than 20000 fields"),
         (&*deep, "", "too deeply"),
     ] {
         let error = Pattern::parse(pattern).expect_err(pattern);
