@@ -1,7 +1,6 @@
 //! From the tests that hold to the patterns that match.
 
 use super::walk::Element;
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// A tree of fields, in which each pattern is a way from the root. It is walked along fields that match.
@@ -75,50 +74,56 @@ impl<'a> Matched<'a> {
 
     /// Whether these fields match together: no two of them in different elements of one list.
     fn is_consistent(&self, way: &[usize]) -> bool {
-        let places = |at: &usize| &self.places[self.fields[*at].1.clone()];
-        // A field that matches outside of all lists is no matter.
-        let in_lists: Vec<_> = way.iter().map(places).filter(|places| places[0].1 != 0).collect();
-        if in_lists.len() < 2 {
-            return true;
-        }
-        let mut chains = Vec::new();
-        for (field, places) in in_lists.iter().enumerate() {
-            chains.extend(places.iter().map(|(_, element)| (self.chain(*element), field)));
-        }
-        chains.sort_unstable();
-        self.can_choose(&chains, 0, &(0..in_lists.len()).collect::<Vec<_>>())
+        let fields: Vec<_> = way.iter().map(|at| &self.places[self.fields[*at].1.clone()]).collect();
+        self.can_choose(0, &fields)
     }
 
-    /// The elements that an element is in, the outermost first, and itself.
-    fn chain(&self, mut element: u32) -> Vec<u32> {
-        let mut chain = Vec::new();
-        while element != 0 {
-            chain.push(element);
-            element = self.elements[element as usize].parent;
-        }
-        chain.reverse();
-        chain
-    }
-
-    /// Whether an element can be chosen of each list so that all fields match in those. The chains are the same up to
-    /// `level`. A field has one path, so here it is in one list.
-    fn can_choose(&self, chains: &[(Vec<u32>, usize)], level: usize, fields: &[usize]) -> bool {
-        let is_here =
-            |field: &usize| chains.iter().any(|(chain, other)| other == field && chain.len() == level);
-        let wanted: Vec<usize> = fields.iter().copied().filter(|field| !is_here(field)).collect();
-        let mut by_list: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-        for field in &wanted {
-            let deeper = chains.iter().find(|(chain, other)| other == field && chain.len() > level);
-            let Some((chain, _)) = deeper else { return false };
-            by_list.entry(self.elements[chain[level] as usize].list).or_default().push(*field);
-        }
-        by_list.iter().all(|(list, wanted)| {
-            let deeper = chains.iter().position(|(chain, _)| chain.len() > level).unwrap_or(chains.len());
-            chains[deeper..].chunk_by(|(a, _), (b, _)| a[level] == b[level]).any(|element| {
-                self.elements[element[0].0[level] as usize].list == *list
-                    && self.can_choose(element, level + 1, wanted)
-            })
+    /// Whether within this element one can be chosen of each list so that all fields match there. The places of a field
+    /// are in order, so those within an element are together.
+    fn can_choose(&self, within: u32, fields: &[&[(u32, u32)]]) -> bool {
+        // A field that matches outside of all lists goes with every choice.
+        let mut wanted: Vec<_> = fields.iter().filter(|places| places[0].1 != within).copied().collect();
+        // A field has one path, so within one element it is in one list.
+        let list = |places: &[(u32, u32)]| self.elements[self.child(within, places[0].1) as usize].list;
+        wanted.sort_unstable_by_key(|places| (list(places), places.len()));
+        wanted.chunk_by(|a, b| list(a) == list(b)).all(|fields| {
+            let [fewest, others @ ..] = fields else { return true };
+            others.is_empty() || self.is_in_one_element(within, fewest, others)
         })
+    }
+
+    /// Whether an element of a list has all these fields.
+    fn is_in_one_element(&self, within: u32, fewest: &[(u32, u32)], others: &[&[(u32, u32)]]) -> bool {
+        let mut left = fewest;
+        while let Some((_, place)) = left.first() {
+            let element = self.child(within, *place);
+            let end = self.elements[element as usize].end;
+            let part = |places: &&[(u32, u32)]| -> Range<usize> {
+                let from = places.partition_point(|(_, place)| *place < element);
+                let to = places.partition_point(|(_, place)| *place < end);
+                from..to
+            };
+            let behind = left.partition_point(|(_, place)| *place < end);
+            let mut here = vec![&left[..behind]];
+            here.extend(others.iter().map(|places| &places[part(places)]));
+            if here.iter().all(|places| !places.is_empty()) && self.can_choose(element, &here) {
+                return true;
+            }
+            left = &left[behind.max(1)..];
+        }
+        false
+    }
+
+    /// The outermost element within another that a place is in.
+    fn child(&self, within: u32, mut place: u32) -> u32 {
+        loop {
+            let parent = self.elements[place as usize].parent;
+            if parent == within {
+                return place;
+            }
+            assert!(parent < place, "an element is read before what is within it, so this ends");
+            place = parent;
+        }
     }
 }
 

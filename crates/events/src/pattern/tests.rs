@@ -274,6 +274,22 @@ fn many_elements_of_many_lists_are_looked_at_once() {
 }
 
 #[test]
+fn a_name_twice_in_the_data_stops_nothing() {
+    let event = with(
+        r#"{"list":[{"a":1},{"a":2,"b":3}],"list":[[{"b":1,"a":1}],{"in":[{"a":7}]}],"list":{"a":4},"list":5,"b":1,"b":2}"#,
+    );
+    for (data, wanted) in [
+        (r#"{"list":{"a":[2],"b":[3]}}"#, true),
+        (r#"{"list":{"a":[4]},"b":[2]}"#, true),
+        (r#"{"list":{"a":[2],"b":[9]}}"#, false),
+        (r#"{"list":{"a":[1],"b":[1],"in":{"a":[7]}}}"#, false),
+        (r#"{"list":{"a":[4],"b":[1],"in":{"a":[8]}}}"#, false),
+    ] {
+        assert_eq!(matches(&format!(r#"{{"data":{data}}}"#), &event), wanted, "{data}");
+    }
+}
+
+#[test]
 fn keys_are_told_once_and_in_order() {
     let parse = |text: &str| Pattern::parse(text).expect(text);
     let patterns = Patterns::new([

@@ -46,11 +46,13 @@ impl Paths {
     }
 }
 
-/// An element of a list of the message, for patterns that ask for two things of one element.
+/// An element of a list of the message, for patterns that ask for two things of one element. They are numbered as they are
+/// read, so what is within one has the numbers up to its end.
 pub(super) struct Element {
     pub(super) parent: u32,
     /// The path of the list. With the parent it tells the list.
     pub(super) list: u32,
+    pub(super) end: u32,
 }
 
 /// What one pass found.
@@ -64,7 +66,11 @@ pub(super) struct Found {
 
 impl Found {
     fn nothing() -> Self {
-        Self { tests: Vec::new(), elements: vec![Element { parent: 0, list: 0 }], present: Vec::new() }
+        Self {
+            tests: Vec::new(),
+            elements: vec![Element { parent: 0, list: 0, end: u32::MAX }],
+            present: Vec::new(),
+        }
     }
 }
 
@@ -122,14 +128,14 @@ impl Walk<'_> {
                 None => scan.skip().map(|_| ()),
             }),
             Kind::List => scan.elements(|scan| {
-                let inner = match scan.kind()? {
-                    Kind::Object | Kind::List => {
-                        self.found.elements.push(Element { parent: element, list: node });
-                        (self.found.elements.len() - 1) as u32
-                    }
-                    Kind::Text | Kind::Number | Kind::Word => element,
-                };
-                self.value(scan, node, inner)
+                if let Kind::Text | Kind::Number | Kind::Word = scan.kind()? {
+                    return self.value(scan, node, element);
+                }
+                let inner = self.found.elements.len();
+                self.found.elements.push(Element { parent: element, list: node, end: 0 });
+                self.value(scan, node, inner as u32)?;
+                self.found.elements[inner].end = self.found.elements.len() as u32;
+                Ok(())
             }),
             Kind::Text | Kind::Number | Kind::Word if here.values.is_none() => scan.skip().map(|_| ()),
             Kind::Text => {
