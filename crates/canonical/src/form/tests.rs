@@ -1,18 +1,19 @@
 mod spelling;
 
 use super::*;
+use crate::scan::DEPTH_MAX;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use spelling::{Json, json, leaves, replace, spell};
 
-fn of(text: &str) -> Result<Vec<u8>, ContentFault> {
+fn of(text: &str) -> Result<Vec<u8>, Fault> {
     form(text.as_bytes())
 }
 
 fn why(text: &[u8]) -> String {
     match form(text) {
-        Err(ContentFault::Malformed(why)) => why,
-        other => panic!("{} gave {other:?}", text.escape_ascii()),
+        Err(fault) => fault.to_string(),
+        Ok(form) => panic!("{} gave {form:?}", text.escape_ascii()),
     }
 }
 
@@ -124,6 +125,67 @@ fn names_are_in_the_order_of_their_utf16_code_units() {
 }
 
 #[test]
+fn names_are_in_order_however_they_begin_and_are_spelled() {
+    let names = [
+        "",
+        "\u{0}",
+        "a",
+        "a\u{0}",
+        "a\"",
+        "abcdefg",
+        "abcdefgh",
+        "abcdefgh\u{0}",
+        "abcdefghi",
+        "abcdefghj",
+        "abcdefgé",
+        "abcdefg\u{d7ff}",
+        "abcdefg😀",
+        "abcdefg\u{e000}",
+        "b",
+        "é",
+        "éé",
+        "😀",
+        "😀a",
+        "\u{e000}",
+        "\u{e000}a",
+        "\u{ffff}",
+    ];
+    let escape = |unit| format!("\\u{unit:04x}");
+    let escaped = |name: &str| name.encode_utf16().map(escape).collect::<Vec<_>>().concat();
+    // The last character alone is escaped, or all, or what must be.
+    let spellings = |name: &str| {
+        let last = name.char_indices().next_back().map_or(0, |(at, _)| at);
+        let plain = serde_json::to_string(name).expect("text");
+        [plain, format!("\"{}{}\"", escaped(&name[..last]), escaped(&name[last..])), {
+            let begin = serde_json::to_string(&name[..last]).expect("text");
+            format!("{}{}\"", begin.strip_suffix('"').expect("a quote"), escaped(&name[last..]))
+        }]
+    };
+    for (at, a) in names.iter().enumerate() {
+        for b in &names[at + 1..] {
+            let wanted = of(&format!("{{{}:1,{}:2}}", spellings(a)[0], spellings(b)[0])).expect("two names");
+            assert!(
+                wanted.starts_with(&[b"{\"", a.as_bytes(), b"\xff+1"].concat()),
+                "{a:?} comes before {b:?}"
+            );
+            for (first, second) in spellings(a).iter().zip(spellings(b).iter().cycle().skip(1)) {
+                assert_eq!(
+                    of(&format!("{{{second}:2,{first}:1}}")).as_ref(),
+                    Ok(&wanted),
+                    "{first} {second}"
+                );
+            }
+        }
+        for pair in spellings(a).windows(2) {
+            assert!(
+                why(format!("{{{}:1,{}:2}}", pair[0], pair[1]).as_bytes()).contains("a name twice"),
+                "{a:?}"
+            );
+        }
+    }
+}
+
+#[test]
 fn what_is_not_json_is_refused_and_says_where() {
     let table: &[(&[u8], &str)] = &[
         (b"", "byte 0: it ends"),
@@ -190,23 +252,6 @@ fn a_fault_quotes_nothing_of_the_content() {
     for text in ["{\"card\":4111x}", "{\"card\":1,\"card\":2}", "\"card", "card"] {
         let said = why(text.as_bytes());
         assert!(!said.contains("card") && !said.contains("4111"), "{said}");
-    }
-}
-
-#[test]
-fn plain_bytes_end_at_the_first_special_one() {
-    for length in 0..40 {
-        let mut text = vec![0x80 | b'a'; length];
-        assert_eq!(plain_bytes(&text), length);
-        for at in 0..length {
-            for special in [b'"', b'\\', 0, 0x1f] {
-                text.fill(b' ');
-                text[at..].fill(special);
-                assert_eq!(plain_bytes(&text), at);
-                text[at + 1..].fill(0x21);
-                assert_eq!(plain_bytes(&text), at);
-            }
-        }
     }
 }
 

@@ -4,17 +4,18 @@
 
 /// A media type, as far as it matters here.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct MediaType {
+pub struct MediaType {
     /// Type and subtype in lower case, as `application/json`.
-    pub(super) essence: String,
+    pub essence: String,
     /// In lower case.
-    pub(super) charset: Option<String>,
+    pub charset: Option<String>,
     /// What stands between the parts of a form; none where there are two, because readers do not agree on which counts.
-    pub(super) boundary: Option<String>,
+    pub boundary: Option<String>,
 }
 
 impl MediaType {
-    pub(super) fn parse(value: &str) -> Self {
+    /// Reads the value of a `Content-Type`.
+    pub fn parse(value: &str) -> Self {
         let (essence, parameters) = value.split_once(';').unwrap_or((value, ""));
         let mut media = Self { essence: essence.trim().to_ascii_lowercase(), charset: None, boundary: None };
         let mut boundaries = Vec::new();
@@ -30,11 +31,13 @@ impl MediaType {
         media
     }
 
-    pub(super) fn is_json(&self) -> bool {
+    /// Whether its content is JSON.
+    pub fn is_json(&self) -> bool {
         matches!(self.essence.as_str(), "application/json" | "text/json") || self.essence.ends_with("+json")
     }
 
-    pub(super) fn is_utf8(&self) -> bool {
+    /// Whether its content is UTF-8, as far as it says.
+    pub fn is_utf8(&self) -> bool {
         self.charset.as_deref().is_none_or(|charset| matches!(charset, "utf-8" | "utf8"))
     }
 }
