@@ -19,6 +19,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("sigv4", &[]),
     ("tasks", &["asl", "engine", "store", "runtime", "sigv4"]),
     ("idempotency", &[]),
+    ("inbox", &[]),
     ("server", &["asl", "engine", "store", "runtime", "idempotency", "sigv4"]),
     ("perdura", &["asl", "engine", "store", "runtime"]),
     ("sim", &["asl", "engine", "store", "runtime"]),
