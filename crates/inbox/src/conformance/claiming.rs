@@ -3,7 +3,9 @@
 use super::{Bench, Desk, LEASE_FOR, NEAR, address, held, ids, name, of_tenant, put, wish};
 use crate::row::{Claim, Ending, Epoch, Keep, Message, Named, Put, Status};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Barrier;
 
 pub async fn rows_are_claimed_oldest_first(bench: &Bench) {
     let desk = Desk::of(bench);
@@ -25,9 +27,12 @@ pub async fn a_row_is_claimed_once_among_many(bench: &Bench) {
         desk.accepted(&put(&n.to_string())).await;
     }
     let mut workers = tokio::task::JoinSet::new();
+    let all_are_there = Arc::new(Barrier::new(10));
     for n in 0..10_usize {
         let store = if n % 2 == 0 { bench.store() } else { bench.another() };
+        let all_are_there = all_are_there.clone();
         workers.spawn(async move {
+            all_are_there.wait().await;
             let mut mine = Vec::new();
             // One that finds all others locked gets none, and looks again.
             let mut idle = 0;
@@ -61,9 +66,14 @@ pub async fn a_claim_is_made_by_name(bench: &Bench) {
 pub async fn a_claim_by_name_is_made_once_among_many(bench: &Bench) {
     Desk::of(bench).accepted(&put("1")).await;
     let mut workers = tokio::task::JoinSet::new();
+    let all_are_there = Arc::new(Barrier::new(20));
     for n in 0..20_usize {
         let desk = Desk(if n % 2 == 0 { bench.store() } else { bench.another() });
-        workers.spawn(async move { desk.named(&address("1"), &n.to_string()).await });
+        let all_are_there = all_are_there.clone();
+        workers.spawn(async move {
+            all_are_there.wait().await;
+            desk.named(&address("1"), &n.to_string()).await
+        });
     }
     let told = workers.join_all().await;
     let claimed = told.iter().filter(|named| matches!(named, Named::Claimed(_))).count();

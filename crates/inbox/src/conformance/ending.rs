@@ -51,6 +51,7 @@ pub async fn done_told_twice_is_done_once(bench: &Bench) {
     let row = desk.row(&address("1")).await;
     bench.pass(NEAR).await;
     another.ended(&message, &Ending::Done).await;
+    assert_eq!(row.status, Status::Done);
     assert_eq!(desk.row(&address("1")).await, row);
 }
 

@@ -3,6 +3,8 @@
 use super::{Bench, Desk, address, of_tenant, put};
 use crate::row::{Address, PAYLOAD_BYTES_MAX, Put, Receipt, Status};
 use crate::store::StoreError;
+use std::sync::Arc;
+use tokio::sync::Barrier;
 
 pub async fn a_message_is_taken_in_once(bench: &Bench) {
     let (desk, another) = (Desk::of(bench), Desk(bench.another()));
@@ -38,9 +40,14 @@ pub async fn ids_belong_to_an_inbox_and_a_tenant(bench: &Bench) {
 
 pub async fn many_copies_at_once_are_one_row(bench: &Bench) {
     let mut senders = tokio::task::JoinSet::new();
+    let all_are_there = Arc::new(Barrier::new(100));
     for n in 0..100 {
         let store = if n % 2 == 0 { bench.store() } else { bench.another() };
-        senders.spawn(async move { store.put(&put("1")).await.expect("putting") });
+        let all_are_there = all_are_there.clone();
+        senders.spawn(async move {
+            all_are_there.wait().await;
+            store.put(&put("1")).await.expect("putting")
+        });
     }
     let (mut accepted, mut duplicates) = (Vec::new(), Vec::new());
     for receipt in senders.join_all().await {

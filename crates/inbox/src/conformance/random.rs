@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-const STEPS: usize = 400;
+const STEPS: usize = 250;
 const MINUTE: Duration = Duration::from_mins(1);
 
 /// Numbers that look like chance, the same for the same seed.

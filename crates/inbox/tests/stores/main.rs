@@ -4,7 +4,8 @@ mod bench;
 mod faulty;
 mod memory;
 mod monitoring;
+#[path = "../naive/mod.rs"]
+mod naive;
 mod plans;
 mod postgres;
 mod sqlite;
-mod suite;

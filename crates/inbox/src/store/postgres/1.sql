@@ -57,7 +57,7 @@ COMMENT ON COLUMN inbox_row.number IS 'the order of arrival';
 COMMENT ON COLUMN inbox_row.head IS 'the one of its ordering key that may be worked';
 
 -- Puts and ends of one ordering key take turns: otherwise a row that is put behind another while that one ends would have nobody
--- to make it the head.
+-- to make it the head. Who locks a row and a key locks the row first; a put locks the key, and then waits for no row.
 CREATE FUNCTION inbox_lock(p_inbox text, p_tenant text, p_key text) RETURNS void
 LANGUAGE sql VOLATILE AS $$
     SELECT pg_advisory_xact_lock(hashtextextended(concat_ws(E'\n', 'perdura inbox', current_schema(), p_inbox, p_tenant, p_key), 0))
@@ -77,6 +77,15 @@ BEGIN
         PERFORM inbox_lock(p_inbox, p_tenant, p_key);
     END IF;
     LOOP
+        -- An insert would wait for whoever changes the row that is there at this moment, who may wait for the key.
+        IF p_key IS NOT NULL THEN
+            SELECT r.* INTO at FROM inbox_row r WHERE r.inbox = p_inbox AND r.tenant = p_tenant AND r.id = p_id;
+            IF FOUND THEN
+                accepted := false;
+                RETURN NEXT;
+                RETURN;
+            END IF;
+        END IF;
         v_now := inbox_now();
         INSERT INTO inbox_row AS r
             (number, inbox, tenant, id, status, received_at, not_before, ordering_key, head, fingerprint, payload)
@@ -268,7 +277,8 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_key text;
 BEGIN
-    SELECT r.ordering_key INTO v_key FROM inbox_row r WHERE r.inbox = p_inbox AND r.tenant = p_tenant AND r.id = p_id;
+    SELECT r.ordering_key INTO v_key FROM inbox_row r
+    WHERE r.inbox = p_inbox AND r.tenant = p_tenant AND r.id = p_id FOR UPDATE;
     IF v_key IS NOT NULL THEN
         PERFORM inbox_lock(p_inbox, p_tenant, v_key);
     END IF;
