@@ -24,7 +24,7 @@ fn on_sqlite(file: &str) -> Result<Worker, Box<dyn Error>> {
     let inbox = Inbox::new(Sqlite::open(file, &options)?, "bookings", settings()?)?;
     Ok(inbox.work(sqlite::transactional(|database, message| {
         let row = &message.row;
-        let line = row.ordering_key.as_ref().map(|key| key.as_str());
+        let line = row.ordering_key.as_ref().map(perdura_inbox::Name::as_str);
         database.prepare_cached(BOOKING)?.execute((row.address.id.as_str(), line, row.epoch.0 as i64))?;
         Ok(())
     })))
@@ -44,7 +44,7 @@ async fn on_postgres(schema: &str) -> Result<Worker, Box<dyn Error>> {
         let booking = booking.clone();
         Box::pin(async move {
             let row = &message.row;
-            let line = row.ordering_key.as_ref().map(|key| key.as_str());
+            let line = row.ordering_key.as_ref().map(perdura_inbox::Name::as_str);
             let epoch = row.epoch.0.cast_signed();
             transaction.execute(&booking, &[&row.address.id.as_str(), &line, &epoch]).await?;
             Ok(())

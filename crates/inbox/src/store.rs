@@ -36,6 +36,9 @@ pub enum StoreError {
     /// It cannot be reached, or it is busy. Offer the same again after a pause.
     #[error("the inbox cannot be reached: {0}")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// What a handler did was rolled back, by itself or because the database refused to commit it. Nothing of it is there.
+    #[error("what was done was rolled back: {0}")]
+    Undone(String),
     /// A row was not written by us, or was damaged. Tell a person.
     #[error("row {number} of the inbox is damaged: {what}")]
     Corrupt { number: u64, what: &'static str },

@@ -213,8 +213,9 @@ async fn tidy_once<S: Store + ?Sized>(inbox: &Inbox<S>) -> Result<(), StoreError
     Ok(())
 }
 
+/// The first after so long: what begins now needs none of it yet.
 fn ticks(every: Duration) -> tokio::time::Interval {
-    let mut ticks = tokio::time::interval(every);
+    let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + every, every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
 }

@@ -169,7 +169,12 @@ where
             rows.connection.execute_batch("RELEASE inbox_work")?;
             Ok(Worked::Ended(rows.end(&held, &Ending::Done)?))
         };
-        Box::pin(store.ringing(errand))
+        Box::pin(async move {
+            match store.ringing(errand).await {
+                Err(StoreError::Undone(why)) => Ok(Worked::Failed(Failed::again(why))),
+                told => told,
+            }
+        })
     }
 }
 

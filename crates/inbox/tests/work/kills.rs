@@ -17,12 +17,12 @@ const LEASE_FOR: Duration = Duration::from_secs(2);
 /// Rows of one line are worked in order; so many lines. The other half of the rows has none.
 const LINES: usize = 50;
 /// How long all of it may take.
-const DEADLINE: Duration = Duration::from_secs(600);
+const DEADLINE: Duration = Duration::from_mins(10);
 
-/// How many rows there are: more where more is asked for.
-fn rows() -> usize {
+/// How many kills and pauses there are, and rows: more where more is asked for.
+fn measure() -> (u32, usize) {
     let kills = std::env::var("PERDURA_KILLS").map_or(0, |kills| kills.parse().expect("a number"));
-    if kills == 0 { 2_000 } else { 2_000 * kills }
+    if kills == 0 { (16, 1_000) } else { (4 * kills, 2_000 * kills as usize) }
 }
 
 /// The example beside this test.
@@ -78,15 +78,15 @@ async fn fill<S: Store>(inbox: &Arc<Inbox<S>>, rows: usize) {
     hands.join_all().await;
 }
 
-/// Kills and pauses workers until all rows are done. Gives how many of each.
-async fn play<S: Store>(inbox: &Inbox<S>, place: &str, rows: usize) -> (u32, u32) {
+/// Kills and pauses workers, spread over the work, until all rows are done. Gives how many of each.
+async fn play<S: Store>(inbox: &Inbox<S>, place: &str, (events, rows): (u32, usize)) -> (u32, u32) {
     let mut dice = Dice::new(4);
     let mut workers: Vec<Worker> = (0..WORKERS).map(|_| Worker::start(place)).collect();
     let began = Instant::now();
     let (mut killed, mut paused) = (0, 0);
     let mut asleep: Vec<(usize, Instant)> = Vec::new();
     loop {
-        tokio::time::sleep(Duration::from_millis(150)).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
         let counts = inbox.counts().await.expect("counting");
         assert!(began.elapsed() < DEADLINE, "it does not come to an end: {counts:?}");
         // What is paused may hold the write lock of a file, or a lock of a row, so it is woken whatever is left.
@@ -99,6 +99,10 @@ async fn play<S: Store>(inbox: &Inbox<S>, place: &str, rows: usize) -> (u32, u32
         });
         if counts.done == rows as u64 && asleep.is_empty() {
             return (killed, paused);
+        }
+        let is_due = counts.done >= rows as u64 * u64::from(killed + paused) / u64::from(events);
+        if !is_due || killed + paused >= events {
+            continue;
         }
         let n = dice.below(WORKERS as u64) as usize;
         if asleep.iter().any(|(asleep, _)| *asleep == n) {
@@ -140,7 +144,7 @@ fn settings() -> Settings {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_and_paused_processes_on_postgres_book_each_message_once_and_lines_in_order() {
-    let (schema, rows) = (fresh_schema(), rows());
+    let (schema, (events, rows)) = (fresh_schema(), measure());
     let store: Postgres = open_postgres(&schema).await;
     let client = connection().await;
     let table = format!("CREATE TABLE {schema}.booking (number bigserial, id text, line text, epoch bigint)");
@@ -148,7 +152,7 @@ async fn killed_and_paused_processes_on_postgres_book_each_message_once_and_line
     let inbox = Arc::new(Inbox::new(store, "bookings", settings()).expect("a name"));
     fill(&inbox, rows).await;
     let began = Instant::now();
-    let (killed, paused) = play(&inbox, &format!("postgres:{schema}"), rows).await;
+    let (killed, paused) = play(&inbox, &format!("postgres:{schema}"), (events, rows)).await;
     println!("{rows} rows, {killed} kills and {paused} pauses in {:?}", began.elapsed());
     let bookings = client.query(&format!("SELECT id, line, epoch FROM {schema}.booking"), &[]).await;
     let bookings = bookings.expect("listing");
@@ -158,7 +162,7 @@ async fn killed_and_paused_processes_on_postgres_book_each_message_once_and_line
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_and_paused_processes_on_sqlite_book_each_message_once_and_lines_in_order() {
-    let (folder, rows) = (Folder::new(), rows());
+    let (folder, (events, rows)) = (Folder::new(), measure());
     let options = sqlite::Options {
         busy_for: Duration::from_secs(30),
         prepare: |connection| {
@@ -170,7 +174,7 @@ async fn killed_and_paused_processes_on_sqlite_book_each_message_once_and_lines_
     let inbox = Arc::new(Inbox::new(store, "bookings", settings()).expect("a name"));
     fill(&inbox, rows).await;
     let began = Instant::now();
-    let (killed, paused) = play(&inbox, &format!("sqlite:{}", folder.file().display()), rows).await;
+    let (killed, paused) = play(&inbox, &format!("sqlite:{}", folder.file().display()), (events, rows)).await;
     println!("{rows} rows, {killed} kills and {paused} pauses in {:?}", began.elapsed());
     let file = rusqlite::Connection::open(folder.file()).expect("opening");
     let mut statement = file.prepare("SELECT id, line, epoch FROM booking").expect("a statement");

@@ -15,7 +15,7 @@ use perdura_inbox::{Inbox, Row, Settings, Status};
 use std::time::Duration;
 
 /// No test waits longer for something that has to happen.
-const DEADLINE: Duration = Duration::from_secs(120);
+const DEADLINE: Duration = Duration::from_mins(2);
 
 /// Fast to try again, and slow to lose a lease, whatever the machine has to do meanwhile.
 fn settings() -> Settings {

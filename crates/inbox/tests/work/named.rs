@@ -152,6 +152,15 @@ async fn ids_that_collide_between_tenants_are_no_duplicates() {
     }
 }
 
+/// Counts when it is dropped.
+struct Tells(Arc<AtomicU32>);
+
+impl Drop for Tells {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
 /// A worker that cannot renew its leases stops its handler before they run out, gives nothing up, and its row is worked
 /// after that: a pause orphans nothing.
 #[tokio::test]
@@ -163,12 +172,6 @@ async fn a_pause_that_orphans_rows_does_not() {
     store.beats_lost.store(u32::MAX, Ordering::SeqCst);
     let dropped = Arc::new(AtomicU32::new(0));
     let tells = dropped.clone();
-    struct Tells(Arc<AtomicU32>);
-    impl Drop for Tells {
-        fn drop(&mut self) {
-            self.0.fetch_add(1, Ordering::SeqCst);
-        }
-    }
     let worker = inbox.work(at_least_once(move |message| {
         let tells = Tells(tells.clone());
         async move {

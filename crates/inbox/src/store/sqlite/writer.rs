@@ -44,11 +44,13 @@ impl From<Trouble> for StoreError {
     fn from(trouble: Trouble) -> Self {
         match trouble {
             Trouble::Corrupt(number, what) => Self::Corrupt { number, what },
-            Trouble::Broken(why) => Self::Unavailable(why.into()),
+            Trouble::Broken(why) => Self::Undone(why.to_owned()),
             Trouble::Sqlite(error) => match error.sqlite_error_code() {
                 Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => Self::Unfit(format!(
                     "the file is damaged or no SQLite database, restore it from a backup: {error}"
                 )),
+                // Of our own, nothing is refused: a constraint of the handler's that is checked at the commit.
+                Some(ErrorCode::ConstraintViolation) => Self::Undone(error.to_string()),
                 Some(_) | None => Self::Unavailable(Box::new(error)),
             },
         }
