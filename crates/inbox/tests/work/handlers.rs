@@ -2,8 +2,10 @@
 
 use crate::bench::{Folder, connection, fresh_schema, open_postgres};
 use crate::{in_time, look, once, settings};
+use perdura_inbox::conformance::name;
+use perdura_inbox::row::Named;
 use perdura_inbox::store::{Memory, Sqlite, postgres, sqlite};
-use perdura_inbox::{Failed, Inbox, Status, at_least_once, keyed};
+use perdura_inbox::{Failed, Inbox, Settings, Status, at_least_once, keyed};
 use rusqlite::Connection;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -280,4 +282,26 @@ async fn ten_workers_of_one_process_work_each_row_once_and_keys_in_order() {
         let of_key: Vec<u32> = worked.iter().map(|(id, _)| *id).filter(|id| id % 7 == key).collect();
         assert_eq!(of_key, (0..ROWS).filter(|id| id % 7 == key).collect::<Vec<_>>(), "in order, once each");
     }
+}
+
+#[tokio::test]
+async fn a_program_that_claims_by_name_renews_and_fails_by_itself() {
+    let inbox = Inbox::new(Memory::new(), "letters", Settings::default()).expect("a name");
+    inbox.put("1", "x").await.expect("putting");
+    let address = inbox.address("1").expect("an id");
+    let Named::Claimed(message) = inbox.claim_named(&address, &name("a")).await.expect("claiming") else {
+        panic!("it is pending")
+    };
+    let held = message.held().expect("it was held");
+    assert_eq!(inbox.beat(std::slice::from_ref(&held)).await.expect("renewing"), [held.epoch]);
+    inbox.fail(&held, "not today").await.expect("failing");
+    let row = inbox.look(&address).await.expect("looking").expect("it is there").row;
+    assert_eq!(
+        (row.status, row.attempts, row.last_error.as_deref()),
+        (Status::Pending, 1, Some("not today"))
+    );
+    // About a second: the first of the delays, spread over its second half.
+    let delay = row.not_before.duration_since(row.claimed_at.expect("it was claimed"));
+    assert!(delay.as_millis() >= 500, "{delay}");
+    assert_eq!(inbox.list(Status::Pending, 0, 10).await.expect("listing"), [row]);
 }

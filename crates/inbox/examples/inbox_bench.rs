@@ -1,7 +1,7 @@
 //! How fast the inbox is, on SQLite and on PostgreSQL: rows per second through put, claim and done, also while a reader holds a snapshot
 //! open, and how soon a row is picked up. Beside it, pgbench inserts single rows into the same server, in the same run.
 //!
-//! Run as `scripts/with-servers cargo run --release -p perdura-inbox --all-features --example bench`. PERDURA_BENCH_ROWS says how many rows.
+//! Run as `scripts/with-servers cargo run --release -p perdura-inbox --all-features --example inbox_bench`. PERDURA_BENCH_ROWS says how many rows.
 
 use perdura_inbox::store::{Postgres, Sqlite, Store, postgres, sqlite};
 use perdura_inbox::{Inbox, Name, Settings, at_least_once};
