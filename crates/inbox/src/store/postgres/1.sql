@@ -166,18 +166,24 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_now timestamptz := inbox_now();
 BEGIN
-    UPDATE inbox_row r
-    SET status = 'DOING', claimed_at = v_now, attempts = r.attempts + 1, lease_until = inbox_later(v_now, p_lease), owner = p_owner,
-        epoch = nextval('inbox_number')
-    WHERE r.inbox = p_inbox AND r.tenant = p_tenant AND r.id = p_id AND r.status = 'PENDING' AND r.head AND r.not_before <= v_now
-    RETURNING r.* INTO at;
-    claimed := FOUND;
-    IF NOT FOUND THEN
-        SELECT r.* INTO at FROM inbox_row r WHERE r.inbox = p_inbox AND r.tenant = p_tenant AND r.id = p_id;
-    END IF;
-    IF FOUND THEN
+    LOOP
+        UPDATE inbox_row r
+        SET status = 'DOING', claimed_at = v_now, attempts = r.attempts + 1, lease_until = inbox_later(v_now, p_lease), owner = p_owner,
+            epoch = nextval('inbox_number')
+        WHERE r.inbox = p_inbox AND r.tenant = p_tenant AND r.id = p_id AND r.status = 'PENDING' AND r.head AND r.not_before <= v_now
+        RETURNING r.* INTO at;
+        claimed := FOUND;
+        IF NOT FOUND THEN
+            SELECT r.* INTO at FROM inbox_row r WHERE r.inbox = p_inbox AND r.tenant = p_tenant AND r.id = p_id;
+            IF NOT FOUND THEN
+                RETURN;
+            END IF;
+        END IF;
+        -- It became ready between the two.
+        CONTINUE WHEN NOT claimed AND at.status = 'PENDING' AND at.head AND at.not_before <= v_now;
         RETURN NEXT;
-    END IF;
+        RETURN;
+    END LOOP;
 END $$;
 
 CREATE FUNCTION inbox_beat(p_inboxes text[], p_tenants text[], p_ids text[], p_owners text[], p_epochs bigint[], p_lease bigint)
@@ -279,6 +285,9 @@ DECLARE
 BEGIN
     SELECT r.ordering_key INTO v_key FROM inbox_row r
     WHERE r.inbox = p_inbox AND r.tenant = p_tenant AND r.id = p_id FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
     IF v_key IS NOT NULL THEN
         PERFORM inbox_lock(p_inbox, p_tenant, v_key);
     END IF;
@@ -293,9 +302,7 @@ BEGIN
     IF NOT FOUND THEN
         SELECT r.* INTO at FROM inbox_row r WHERE r.inbox = p_inbox AND r.tenant = p_tenant AND r.id = p_id;
     END IF;
-    IF FOUND THEN
-        RETURN NEXT;
-    END IF;
+    RETURN NEXT;
 END $$;
 
 -- The functions mean these tables, whoever calls them. Claims read the index of ready rows also where the planner knows nothing about the
