@@ -21,6 +21,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("canonical", &[]),
     ("idempotency", &["canonical"]),
     ("events", &["canonical"]),
+    ("inbox", &[]),
     ("server", &["asl", "engine", "store", "runtime", "idempotency", "sigv4"]),
     ("perdura", &["asl", "engine", "store", "runtime"]),
     ("sim", &["asl", "engine", "store", "runtime"]),
