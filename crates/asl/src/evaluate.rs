@@ -167,6 +167,13 @@ impl Scalar {
         u64::try_from(number).map_err(|_| self.refuse(field, format!("{field} cannot be negative.")))
     }
 
+    /// A whole number from 1 on.
+    pub fn positive(&self, scope: &Scope<'_>, field: &str) -> Result<u64, Failure> {
+        let number = self.integer(scope, field, (i64::MIN, i64::MAX))?;
+        let positive = u64::try_from(number).ok().filter(|number| *number > 0);
+        positive.ok_or_else(|| self.refuse(field, format!("field {field} must be positive")))
+    }
+
     /// A share between 0 and 100.
     pub fn percentage(&self, scope: &Scope<'_>, field: &str) -> Result<f64, Failure> {
         let value = self.evaluate(scope, field)?;

@@ -23,6 +23,9 @@ mod syntax;
 mod text;
 mod token;
 mod value;
+mod whole;
+
+pub use whole::Matching;
 
 use crate::json::{SyntaxError, Value};
 use crate::scope::Scope;

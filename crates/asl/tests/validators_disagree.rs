@@ -1,79 +1,80 @@
-//! Definitions that validators answer in different ways: what ours says, as the table in docs/step-functions.md tells it.
+//! Definitions that validators answer in different ways: the table in docs/step-functions.md is made of `validators.json`,
+//! where each row has definitions, and what the reader says of them.
+//!
+//! After a change that is meant, run with `PERDURA_BLESS=1` and read the difference before committing it.
+
+#![allow(clippy::disallowed_methods, reason = "tests read their data; the room itself does not")]
 
 use perdura_asl::diagnostic::Severity;
+use perdura_asl::json::{Map, Value, parse};
 use perdura_asl::machine::MachineType;
+use perdura_asl::object;
 use perdura_asl::read::{ReadOptions, read};
 use perdura_asl::source::Source;
+use std::fmt::Write;
+use std::path::Path;
 
-const INNER: &str = r#""StartAt": "P", "States": {"P": {"Type": "Pass", "End": true}}"#;
+const BEGIN: &str = "## Where validators disagree\n\nLinters and emulators answer some definitions in different ways. What \
+    perdura does, and why:\n\n| Definition | perdura | Source |\n|---|---|---|\n";
 
-/// What is wrong with a machine of this state and these further members.
-fn wrong(state: &str, more: &str) -> Vec<String> {
-    let text = format!(r#"{{"StartAt": "A", "States": {{"A": {state}}}{more}}}"#);
-    let options = ReadOptions { machine_type: MachineType::Standard, strict: true };
-    let reading = read(&Source::new("m.asl.json", text), &options);
-    let found = reading.diagnostics.iter().filter(|one| one.severity == Severity::Error);
-    found.map(|one| one.message.clone()).collect()
+fn rows() -> Vec<Value> {
+    let rows = parse(include_str!("validators.json")).expect("the rows are JSON");
+    rows.as_array().expect("the rows are a list").to_vec()
+}
+
+fn text<'v>(row: &'v Value, name: &str) -> &'v str {
+    row.get(name).and_then(Value::as_str).unwrap_or_else(|| panic!("{row} has no {name}"))
+}
+
+/// A machine of this state, and of another one if the state leads to it.
+fn machine(case: &Value) -> String {
+    let state = case.get("state").expect("a case has a state");
+    let mut states: Map = [("A", state.clone())].into_iter().collect();
+    if state.to_string().contains(r#""Next":"B""#) {
+        states.insert("B", object! {"Type" => "Succeed"});
+    }
+    let mut machine: Map = case.get("machine").and_then(Value::as_object).cloned().unwrap_or_default();
+    machine.insert("StartAt", "A");
+    machine.insert("States", states);
+    Value::from(machine).to_string()
 }
 
 #[test]
-fn what_the_table_calls_refused_is_refused() {
-    let jsonata = r#", "QueryLanguage": "JSONata""#;
-    let object = "Expected value of type [OBJECT]";
-    let task = r#""Type": "Task", "Resource": "arn:aws:states:::lambda:invoke", "End": true"#;
-    let map = r#""Type": "Map", "End": true"#;
-    let reader =
-        r#"{"Resource": "arn:aws:states:::s3:getObject", "Parameters": {"Bucket": "b", "Key": "k"}}"#;
-    let around = |state: &str| format!(r#"{{"StartAt": "P", "States": {{"P": {state}}}}}"#);
-    let jsonpath = around(r#"{"Type": "Pass", "QueryLanguage": "JSONPath", "End": true}"#);
-    let output = around(r#"{"Type": "Pass", "Output": "x", "End": true}"#);
-    let caught = r#"{"Type": "Pass", "Catch": [{"ErrorEquals": ["States.ALL"], "Next": "A"}], "End": true}"#;
-    for (state, more, told) in [
-        (format!(r#"{{{task}, "Parameters": ["a"]}}"#), "", object),
-        (format!(r#"{{{task}, "Parameters": "a"}}"#), "", object),
-        (
-            format!(r#"{{{map}, "ItemProcessor": {{{INNER}}}, "ItemReader": {reader}}}"#),
-            "",
-            "Field 'ItemReader' is not supported",
-        ),
-        (
-            format!(r#"{{{map}, "Items": [1], "ItemProcessor": {jsonpath}}}"#),
-            jsonata,
-            "'QueryLanguage' can not be 'JSONPath' if set to 'JSONata' for whole state machine",
-        ),
-        (
-            format!(r#"{{{map}, "ItemProcessor": {{"QueryLanguage": "JSONata", {INNER}}}}}"#),
-            "",
-            "Field 'QueryLanguage' is not supported",
-        ),
-        (
-            format!(r#"{{{map}, "QueryLanguage": "JSONata", "Items": [1], "ItemProcessor": {output}}}"#),
-            "",
-            "The QueryLanguage is set to 'JSONPath', but field 'Output' is only supported for the 'JSONata' \
-             QueryLanguage",
-        ),
-        (
-            format!(r#"{{{map}, "TimeoutSeconds": 1, "ItemProcessor": {{{INNER}}}}}"#),
-            "",
-            "Field 'TimeoutSeconds' is not supported",
-        ),
-        (caught.to_owned(), "", "Field 'Catch' is not supported"),
-        (
-            r#"{"Type": "Pass", "Parameters": {"x.$": "$[(@.length-1)].x"}, "End": true}"#.to_owned(),
-            "",
-            "The value for the field 'x.$' must be a valid JSONPath or a valid intrinsic function call",
-        ),
-    ] {
-        assert_eq!(wrong(&state, more), [told], "{state}");
+fn the_reader_answers_as_the_table_says() {
+    for row in rows() {
+        let is_refused = text(&row, "perdura").starts_with("refused");
+        let cases = row.get("cases").and_then(Value::as_array).unwrap_or_default();
+        assert!(!cases.is_empty(), "{}", text(&row, "definition"));
+        for case in cases {
+            let options = ReadOptions { machine_type: MachineType::Standard, strict: true };
+            let reading = read(&Source::new("m.asl.json", machine(case)), &options);
+            let errors = reading.diagnostics.iter().filter(|one| one.severity == Severity::Error);
+            let told: Vec<&str> = errors.map(|one| one.message.as_str()).collect();
+            let wanted = case.get("told").and_then(Value::as_array).unwrap_or_default();
+            assert_eq!(told, wanted.iter().filter_map(Value::as_str).collect::<Vec<_>>(), "{case}");
+            assert_eq!(told.is_empty(), !is_refused, "{case}");
+        }
     }
 }
 
 #[test]
-fn what_the_table_calls_taken_is_taken() {
-    for state in [
-        r#"{"Type": "Pass", "Parameters": {"x.$": "States.MathAdd(1,'-1')"}, "End": true}"#,
-        r#"{"Type": "Task", "Resource": "arn:aws:lambda:us-east-1:123456789012:function:f:1.2.3", "End": true}"#,
-    ] {
-        assert_eq!(wrong(state, ""), [""; 0], "{state}");
+fn the_table_of_the_docs_is_made_of_these_rows() {
+    let mut table = BEGIN.to_owned();
+    for row in rows() {
+        let [definition, perdura, source] = ["definition", "perdura", "source"].map(|name| text(&row, name));
+        writeln!(table, "| {definition} | {perdura} | {source} |").expect("a String takes everything");
     }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/step-functions.md");
+    let docs = std::fs::read_to_string(&path).expect("the docs are there");
+    let begin = docs.find(BEGIN).expect("the docs have the table");
+    let end = begin + docs[begin + BEGIN.len()..].find("\n\n").expect("the table ends") + BEGIN.len() + 1;
+    if docs[begin..end] == table {
+        return;
+    }
+    assert!(
+        std::env::var_os("PERDURA_BLESS").is_some(),
+        "docs/step-functions.md has another table than validators.json; PERDURA_BLESS=1 writes it"
+    );
+    let blessed = format!("{}{table}{}", &docs[..begin], &docs[end..]);
+    std::fs::write(&path, blessed).expect("the docs can be written");
 }

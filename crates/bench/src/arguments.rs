@@ -32,7 +32,7 @@ pub(crate) enum Workload {
     Steps(LoadArguments),
     /// Executions of one step, or starts through the API.
     #[command(
-        after_help = "Examples:\n  perdura bench starts\n  perdura bench starts --via aws --concurrency 64 --seconds 8"
+        after_help = "Examples:\n  perdura bench starts\n  perdura bench starts --via aws --concurrency 64 --seconds 8\n  perdura bench starts --via v1"
     )]
     Starts(StartsArguments),
     /// Executions that wait for an hour, and a restart with all of them.
@@ -180,6 +180,8 @@ pub(crate) enum Via {
     Library,
     /// Through the Step Functions API of a server in another process, as an SDK would.
     Aws,
+    /// Through `/v1` of a server in another process, each start under an `Idempotency-Key` of its own.
+    V1,
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {

@@ -1,6 +1,6 @@
-//! Starts through the Step Functions API: a server in a process of its own, and clients that keep their connections.
+//! Starts through the Step Functions API, or through `/v1` under a key: a server in a process of its own, and clients that keep their connections.
 //!
-//! Each connection sends the next `StartExecution` when it has the answer to the last, of a machine with one Pass state,
+//! Each connection sends the next start when it has the answer to the last, of a machine with one Pass state,
 //! and every answer is given after the sync. Meanwhile one more connection asks how executions fare, as consoles and
 //! waiting programs do, and now and then for a history, which must be whole. What the clients cost counts too, as they
 //! run on the same machine.
@@ -105,12 +105,20 @@ struct Load {
     lasted: Duration,
 }
 
-pub(super) fn bench(arguments: &LoadArguments) -> Result<ApiReport> {
+/// By which door.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Door {
+    Aws,
+    /// Each start under a key of its own.
+    V1,
+}
+
+pub(super) fn bench(arguments: &LoadArguments, door: Door) -> Result<ApiReport> {
     let (data, concurrency) = (&arguments.site.data, arguments.concurrency.unwrap_or(CONCURRENCY));
     let before = floor::floor(data, concurrency, FLOOR_FOR)?;
     let served = Served::start(data)?;
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let start = tokio.block_on(deploy(served.address))?;
+    let start = tokio.block_on(deploy(served.address, door))?;
     let plan = Plan {
         address: served.address,
         start: Rc::new(start),
@@ -131,7 +139,10 @@ pub(super) fn bench(arguments: &LoadArguments) -> Result<ApiReport> {
     let each_us = |cpu: Duration| cpu.as_secs_f64() * 1e6 / starts.max(1) as f64;
     Ok(ApiReport {
         workload: "starts",
-        via: "aws",
+        via: match door {
+            Door::Aws => "aws",
+            Door::V1 => "v1",
+        },
         concurrency,
         per_s,
         p50_ms: load.starts.percentile_ms(0.5),
@@ -148,15 +159,23 @@ pub(super) fn bench(arguments: &LoadArguments) -> Result<ApiReport> {
 }
 
 /// Makes the machine; what is sent to start it.
-async fn deploy(address: SocketAddr) -> Result<Prepared> {
+async fn deploy(address: SocketAddr, door: Door) -> Result<Prepared> {
     let mut client = Client::connect(address).await?;
     let role = "arn:aws:iam::123456789012:role/bench";
     let body = object! { "name" => "bench-aws", "definition" => PASS, "roleArn" => role };
     let answer = client.ask(&Prepared::new(address, "CreateStateMachine", &body.to_string())).await?;
     let made = parse(answer).ok().context("the server's answer is no JSON")?;
     let arn = made.get("stateMachineArn").and_then(Value::as_str).context("the machine has no ARN")?;
-    let body = object! { "stateMachineArn" => arn, "input" => "{\"amount\": 1}" };
-    Ok(Prepared::new(address, "StartExecution", &body.to_string()))
+    Ok(match door {
+        Door::Aws => {
+            let body = object! { "stateMachineArn" => arn, "input" => "{\"amount\": 1}" };
+            Prepared::new(address, "StartExecution", &body.to_string())
+        }
+        Door::V1 => {
+            let body = r#"{"machine":"bench-aws","input":{"amount": 1}}"#;
+            Prepared::keyed(address, "/v1/executions", body)
+        }
+    })
 }
 
 #[derive(Clone)]
@@ -229,11 +248,16 @@ async fn probes(
     while began.elapsed() < plan.lasts {
         tokio::time::sleep(PROBE_EVERY).await;
         let started = parse(&newest.borrow()).ok();
-        let Some(arn) = started.as_ref().and_then(|started| started.get("executionArn")?.as_str()) else {
-            continue;
+        let arn = |started: &Value| {
+            started
+                .get("executionArn")
+                .or_else(|| started.get("arn"))
+                .and_then(Value::as_str)
+                .map(str::to_owned)
         };
+        let Some(arn) = started.as_ref().and_then(arn) else { continue };
         asked += 1;
-        let body = object! { "executionArn" => arn }.to_string();
+        let body = object! { "executionArn" => arn.as_str() }.to_string();
         let is_history = asked % HISTORY_OF == 0;
         let action = if is_history { "GetExecutionHistory" } else { "DescribeExecution" };
         let question = Prepared::new(plan.address, action, &body);

@@ -39,7 +39,8 @@ pub fn bench(arguments: &Arguments) -> Result<ExitCode> {
             let LoadArguments { site, .. } = &wanted.load;
             match wanted.via {
                 Via::Library => measured(site, || steps::bench(&wanted.load, &steps::ONE)),
-                Via::Aws => measured(site, || aws::bench(&wanted.load)),
+                Via::Aws => measured(site, || aws::bench(&wanted.load, aws::Door::Aws)),
+                Via::V1 => measured(site, || aws::bench(&wanted.load, aws::Door::V1)),
             }
         }
         Workload::Sleepers(wanted) => measured(&wanted.site, || sleepers::bench(wanted)),

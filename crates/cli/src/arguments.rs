@@ -5,6 +5,7 @@ mod audit;
 mod connection;
 mod data;
 mod follow;
+mod pause;
 mod proxy;
 mod reach;
 mod setting;
@@ -28,6 +29,7 @@ pub(crate) use data::{
 };
 
 pub(crate) use follow::{TraceArguments, WatchArguments};
+pub(crate) use pause::{DrainArguments, MeantArguments, PauseArguments, ResumeArguments};
 pub(crate) use proxy::{Caller, ProxyArguments, Uncertain};
 pub(crate) use reach::ReachArguments;
 pub(crate) use setting::{ConfigArguments, SettingArguments};
@@ -76,6 +78,9 @@ pub(crate) enum Command {
     Trace(TraceArguments),
     Ledger(LedgerArguments),
     Stats(StatsArguments),
+    Pause(PauseArguments),
+    Resume(ResumeArguments),
+    Drain(DrainArguments),
     Stop(StopArguments),
     Redrive(RedriveArguments),
     Erase(EraseArguments),

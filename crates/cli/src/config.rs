@@ -2,13 +2,10 @@
 
 use crate::arguments::ConfigArguments;
 use crate::run::config::Config;
-use crate::settings::{Decided, Kind, Origin, Settings, TABLE};
+use crate::settings::{Decided, Origin, Settings, TABLE};
 use crate::table;
 use anyhow::Result;
 use std::process::ExitCode;
-
-/// What stands for a secret.
-const MASK: &str = "********";
 
 /// Shows the settings. A value that would be refused is refused here too, so that this is a check before a start.
 pub(crate) fn config(arguments: &ConfigArguments) -> Result<ExitCode> {
@@ -36,7 +33,7 @@ pub(crate) fn config(arguments: &ConfigArguments) -> Result<ExitCode> {
     let rows = decided.iter().map(|decided| {
         vec![
             decided.setting.name.to_owned(),
-            shown(decided).unwrap_or("-").to_owned(),
+            decided.shown().unwrap_or("-").to_owned(),
             decided.origin.to_string(),
             decided.setting.help.to_owned(),
         ]
@@ -47,18 +44,11 @@ pub(crate) fn config(arguments: &ConfigArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn shown(decided: &Decided) -> Option<&str> {
-    match decided.setting.kind {
-        Kind::Text | Kind::Path => decided.value.as_deref(),
-        Kind::Secret => decided.value.as_ref().map(|_| MASK),
-    }
-}
-
 fn json(decided: &Decided) -> serde_json::Value {
     let setting = decided.setting;
     serde_json::json!({
         "name": setting.name,
-        "value": shown(decided),
+        "value": decided.shown(),
         "from": decided.origin.to_string(),
         "flag": setting.flag,
         "variable": setting.variable,

@@ -245,7 +245,7 @@ impl Data {
         let deposit = Deposit::new(Box::new(store)).map_err(Refusal::from)?;
         let (arns, quotas) = settings::arns_and_quotas()?;
         let by = Caller::owner().origin(DoorKind::Command, request.name(), RealClock::default().moment().now);
-        let answers = requests::erasing(&self.folder, secret);
+        let answers = Box::new(requests::Kept { folder: self.folder.clone(), installation: secret });
         let deposit = deposit.with_arns(arns).with_quotas(quotas).with_answers(answers);
         Ok(Way::Holding(Box::new(deposit.by(Arc::new(by)))))
     }

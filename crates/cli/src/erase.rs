@@ -36,6 +36,12 @@ pub(crate) fn erase(arguments: &EraseArguments) -> Result<ExitCode> {
             "it is erased, but a program still reads what was there, so that the log has some of it: run this again"
         );
     }
+    if erased.rewrite {
+        terminal::tell(
+            "the data is larger than what is written anew beside a server: copies of small parts may lie in unused places of \
+             its files until they are; stop the server and run `perdura compact`, which writes them anew",
+        );
+    }
     Ok(ExitCode::SUCCESS)
 }
 

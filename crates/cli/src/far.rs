@@ -7,6 +7,7 @@ use crate::unique;
 use anyhow::{Context, Result, bail};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
+use perdura_engine::Certainty;
 use perdura_server::control::{Answer, Request};
 use perdura_server::v1;
 use perdura_tasks::client::{CallError, Client, Incoming, Outgoing};
@@ -23,8 +24,8 @@ const POLL_FOR_MAX: Duration = Duration::from_secs(90);
 /// Enough for a page of a thousand events with large payloads.
 const ANSWER_BYTES_MAX: usize = 512 << 20;
 /// How often a server is asked whose answer is lost or that has no time, and how long it is left alone after the first time;
-/// then twice as long.
-const TRIES_MAX: u32 = 5;
+/// then twice as long. A server that is silent until the timeout takes two of the tries.
+const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// The address of a server, and the token.
@@ -85,21 +86,37 @@ impl Far {
     pub(crate) fn ask(&self, request: &Request) -> Result<Answer> {
         let key = unique::uuid()?;
         let is_poll = matches!(request, Request::Poll { .. });
-        let mut pause = PAUSE;
-        for tried in 1.. {
+        let (mut pause, mut left) = (PAUSE, TRIES);
+        let deletes = matches!(request, Request::DeleteConnection { .. });
+        let mut may_be_done = false;
+        loop {
             let answer = self.try_once(request, &key, if is_poll { POLL_FOR_MAX } else { ASK_FOR_MAX });
-            let is_last = tried == TRIES_MAX;
+            left -= 1;
             match answer {
+                // The try whose answer was lost has deleted it.
+                Ok(answer) if answer.status == StatusCode::NOT_FOUND && deletes && may_be_done => {
+                    return Ok(Answer::Done);
+                }
                 // A task that was lost on the way is handed out again when its heartbeat is missed.
-                Err(CallError::Lost { .. }) if !is_last && !is_poll => {}
-                Ok(answer) if answer.status == StatusCode::SERVICE_UNAVAILABLE && !is_last => {}
+                Err(CallError::Lost { .. }) if left > 0 && !is_poll => {}
+                Err(CallError::TimedOut { .. }) if left > 1 && !is_poll => left -= 1,
+                Ok(answer) if answer.status == StatusCode::SERVICE_UNAVAILABLE && left > 0 => {}
                 Ok(answer) => return self.judge(request, &answer),
-                Err(error) => return Err(error).context(format!("{} does not answer", self.url)),
+                Err(error) => {
+                    let is_unknown = error.certainty() != Certainty::NotSent;
+                    let silence = anyhow::Error::new(error).context(format!("{} does not answer", self.url));
+                    return Err(match v1::Outgoing::of(request).method {
+                        Method::POST if is_unknown && !is_poll => silence.context(format!(
+                            "it is not known whether this was done; `perdura trace {key}` tells what was begun with its key"
+                        )),
+                        _ => silence,
+                    });
+                }
             }
+            may_be_done = true;
             thread::sleep(pause);
             pause *= 2;
         }
-        unreachable!("the last try answers")
     }
 
     fn try_once(&self, request: &Request, key: &Uuid, timeout: Duration) -> Result<Incoming, CallError> {

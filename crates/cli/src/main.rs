@@ -20,6 +20,7 @@ mod give_up;
 mod history;
 mod ledger;
 mod memory;
+mod pause;
 mod proxy;
 mod ps;
 mod remote;
@@ -63,6 +64,9 @@ fn main() -> ExitCode {
         Command::Trace(arguments) => trace::trace(&arguments),
         Command::Ledger(arguments) => ledger::ledger(&arguments),
         Command::Stats(arguments) => stats::stats(&arguments),
+        Command::Pause(arguments) => pause::pause(&arguments),
+        Command::Resume(arguments) => pause::resume(&arguments),
+        Command::Drain(arguments) => pause::drain(&arguments),
         Command::Stop(arguments) => stop::stop(&arguments),
         Command::Redrive(arguments) => stop::redrive(&arguments),
         Command::Erase(arguments) => erase::erase(&arguments),

@@ -433,7 +433,7 @@ async fn accept(
                 continue;
             }
         };
-        let Some(place) = connections.take(peer.ip()) else { continue };
+        let Some(place) = connections.take(peer.ip(), false) else { continue };
         let (door, stopping, alive) = (door.clone(), stopping.clone(), alive.clone());
         tokio::spawn(async move {
             attend(stream, Peer { address: peer.ip(), place: Arc::new(place) }, door, stopping).await;

@@ -1,7 +1,7 @@
 //! `perdura ps`: executions, the newest first.
 
 use crate::arguments::{PsArguments, SortArgument, StatusArgument};
-use crate::{duration, table};
+use crate::{duration, pause, table};
 use anyhow::{Result, bail};
 use perdura_engine::Status;
 use perdura_server::control::{Answer, ListQuestion, Listed, Order, Request};
@@ -43,6 +43,7 @@ pub(crate) fn ps(arguments: &PsArguments) -> Result<ExitCode> {
         table::print_json(&rows)?;
     } else {
         let rows: Vec<Vec<String>> = rows.iter().map(row).collect();
+        pause::note(&mut data, arguments.data.json)?;
         table::print(&["EXECUTION", "MACHINE", "NAME", "STATUS", "STARTED", "TOOK", "LABELS"], &rows)?;
     }
     Ok(ExitCode::SUCCESS)

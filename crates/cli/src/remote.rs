@@ -146,6 +146,9 @@ impl<A: Api> Remote<A> {
             | Request::Tokens
             | Request::RevokeToken { .. }
             | Request::DeleteConnection { .. }
+            | Request::Pause { .. }
+            | Request::Resume { .. }
+            | Request::Pauses
             | Request::Stats
             | Request::Left { .. }
             | Request::GiveUp { .. }

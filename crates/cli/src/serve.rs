@@ -3,6 +3,7 @@
 pub(crate) mod connections;
 mod execution_logs;
 pub(crate) mod files;
+mod house;
 pub(crate) mod logs;
 pub(crate) mod requests;
 mod traces;
@@ -13,7 +14,7 @@ use crate::definition::plural;
 use crate::run::config::Config;
 use crate::settings::Settings;
 use crate::{duration, table, terminal};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use perdura_runtime::{Bounds, Opener, Options, RealClock, RealWorld, Runtime, Steps};
 use perdura_server::control::Listener;
 use perdura_server::data::{Doubts, Served};
@@ -71,6 +72,13 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     let kept = store.reader().and_then(|mut reader| reader.registered(Registry::Token, None, u32::MAX));
     tokens.replace(kept.map_err(Refusal::from)?);
     let asks = keyring.asks() || tokens.get().has_live(RealClock::default().moment().now);
+    let proxies = settings.trusted_proxies()?;
+    if !proxies.are_none() && !asks {
+        bail!(
+            "others can ask through a proxy, and nobody would be asked who they are. Set access keys \
+             (serve.access_key_file), make a token (perdura token create), or leave serve.trusted_proxies out"
+        );
+    }
     let listener = tokio
         .block_on(async { http::bind(address, asks) })
         .with_context(|| format!("cannot listen on {address}"))?;
@@ -125,6 +133,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
         .with_arns(arns)
         .with_quotas(quotas)
         .with_doubts(doubts)
+        .with_house(house::house(&settings, &folder))
         .telling(connections::reopen(door.clone(), sealing_key, connections, tokens.clone()));
     let v1 = tokio.block_on(V1::new(served.clone(), api.clone(), requests));
     let v1 = v1.context("requests cannot be remembered")?;
@@ -146,6 +155,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
             tokens: tokens.clone(),
             health,
             hosts,
+            proxies,
             files,
             tls,
         };

@@ -21,6 +21,8 @@ use crate::far::Address;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 use perdura_engine::Arns;
+use perdura_server::SettingShown;
+use perdura_server::http::Proxies;
 use perdura_server::retention::Keep;
 use perdura_server::sfn::Quotas;
 use perdura_tasks::connection::SealingKey;
@@ -29,8 +31,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use table::{
-    CONNECTION_KEY, MEMORY_BYTES, RETENTION_AUDIT, RETENTION_BYTES, RETENTION_ENDED, RETENTION_LEDGER,
-    TELEMETRY_ENDPOINT, TELEMETRY_HEADERS, TELEMETRY_SERVICE,
+    BACKUP_FOLDER, CONNECTION_KEY, MEMORY_BYTES, RETENTION_AUDIT, RETENTION_BYTES, RETENTION_ENDED,
+    RETENTION_LEDGER, TELEMETRY_ENDPOINT, TELEMETRY_HEADERS, TELEMETRY_SERVICE, TRUSTED_PROXIES,
 };
 use url::Url;
 
@@ -38,6 +40,9 @@ use url::Url;
 const FILE: &str = "perdura.toml";
 /// The longest duration of a setting: a hundred years.
 const SECONDS_MAX: f64 = 100.0 * 366.0 * 86_400.0;
+
+/// What stands for a secret.
+const MASK: &str = "********";
 
 /// What the command line said.
 pub(crate) type Flags = Vec<(&'static Setting, String)>;
@@ -72,6 +77,16 @@ pub(crate) struct Decided {
     /// Absent: it is not set, and has no default.
     pub(crate) value: Option<String>,
     pub(crate) origin: Origin,
+}
+
+impl Decided {
+    /// As people may see it.
+    pub(crate) fn shown(&self) -> Option<&str> {
+        match self.setting.kind {
+            Kind::Text | Kind::Path => self.value.as_deref(),
+            Kind::Secret => self.value.as_ref().map(|_| MASK),
+        }
+    }
 }
 
 /// Where traces go.
@@ -149,6 +164,31 @@ impl Settings {
     /// How it is logged.
     pub(crate) fn log_format(&self) -> Result<LogFormat> {
         self.parsed(&LOG_FORMAT, |text| LogFormat::from_str(text, true).map_err(|_| anyhow!("text or json")))
+    }
+
+    /// All of them, as people may see them.
+    pub(crate) fn shown(&self) -> Vec<SettingShown> {
+        let told = |setting: &&'static Setting| {
+            let decided = self.decide(setting);
+            SettingShown {
+                name: setting.name.to_owned(),
+                value: decided.shown().map(str::to_owned),
+                from: decided.origin.to_string(),
+                default: setting.default.map(str::to_owned),
+                help: setting.help.to_owned(),
+            }
+        };
+        TABLE.iter().map(told).collect()
+    }
+
+    /// Proxies that may say for whom they ask.
+    pub(crate) fn trusted_proxies(&self) -> Result<Proxies> {
+        self.parsed(&TRUSTED_PROXIES, |text| text.parse().map_err(|why: String| anyhow!(why)))
+    }
+
+    /// Where backups go that are asked for by `/v1`.
+    pub(crate) fn backup_folder(&self) -> Option<PathBuf> {
+        self.decide(&BACKUP_FOLDER).value.map(PathBuf::from)
     }
 
     /// Where logs of executions are written, if CloudWatch Logs has no address.
@@ -269,6 +309,7 @@ impl Settings {
         self.memory()?;
         self.access_keys()?;
         self.hosts()?;
+        self.trusted_proxies()?;
         self.reveals_secrets()?;
         self.audits_reads()?;
         self.lambda_endpoint()?;

@@ -3,7 +3,7 @@
 use crate::arguments::StatsArguments;
 use crate::{table, terminal};
 use anyhow::{Result, bail};
-use perdura_server::control::{Answer, Request};
+use perdura_server::control::{Answer, Paused, Request};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
@@ -25,6 +25,8 @@ pub(crate) fn stats(arguments: &StatsArguments) -> Result<ExitCode> {
         ("repeated or answered twice", format!("{:.2} % of all attempts", stats.repeated_share * 100.0)),
         ("bytes on disk", stats.bytes.to_string()),
         ("of them free", stats.free_bytes.to_string()),
+        ("paused", paused(&stats.paused)),
+        ("held by that", stats.held.to_string()),
     ])?;
     terminal::print(b"\n")?;
     let rows: Vec<Vec<String>> = stats
@@ -34,6 +36,12 @@ pub(crate) fn stats(arguments: &StatsArguments) -> Result<ExitCode> {
         .collect();
     table::print(&["TABLE", "ROWS", "BYTES"], &rows)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn paused(paused: &[Paused]) -> String {
+    let names: Vec<&str> =
+        paused.iter().map(|one| one.machine.as_deref().unwrap_or("all machines")).collect();
+    if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
 }
 
 fn counted(head: &str, counts: &BTreeMap<String, u64>) -> Result<()> {

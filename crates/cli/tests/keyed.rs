@@ -4,7 +4,7 @@
 mod common;
 
 use common::Scene;
-use common::server::{Server, wait_until};
+use common::server::{Server, kill, wait_until};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use std::io::Read;
@@ -191,6 +191,113 @@ fn a_process_killed_after_the_commit_and_before_the_record_is_attached_to() {
         assert_eq!(ids(&answer), begun, "{name}: {answer}");
         assert_eq!(listed(&scene), begun, "{name}: it was begun once");
         assert_eq!(read(&server.told(&post(path, Some(KEY), "", &asked))), (status, true, answer), "{name}");
+    }
+}
+
+#[test]
+fn a_process_killed_before_the_claim_has_begun_nothing_and_the_same_request_begins_it_once() {
+    for (name, path, asked) in requests() {
+        let scene = scene(&format!("keyed-before-claim-{name}"));
+        let server = Server::start(&scene, &[]);
+        scene.one(&["deploy", "m.asl.json"]);
+        let record = open(&scene, "idempotency.db");
+        lock(&record);
+        let mut cut_off = server.sent(&post(path, Some(KEY), "", &asked));
+        // It is asked behind the request, and waits for the same lock.
+        let _behind = server.sent(&post(path, Some(KEY), "", &asked));
+        server.until_ready();
+        server.end("-KILL");
+        let mut nothing = Vec::new();
+        let _ = cut_off.read_to_end(&mut nothing);
+        assert_eq!(nothing, b"", "{name}: nobody is told");
+        unlock(&record);
+        assert_eq!(remembered(&record), 0, "{name}: nothing was claimed");
+        drop(record);
+        let server = Server::start(&scene, &[]);
+        assert_eq!(listed(&scene), Vec::<String>::new(), "{name}: nothing was begun");
+        let (status, is_replayed, answer) = read(&server.told(&post(path, Some(KEY), "", &asked)));
+        assert!(status < 300 && !is_replayed, "{name}: {answer}");
+        assert_eq!(ids(&answer), listed(&scene), "{name}: {answer}");
+        assert_eq!(read(&server.told(&post(path, Some(KEY), "", &asked))), (status, true, answer), "{name}");
+    }
+}
+
+#[test]
+fn a_process_killed_after_the_record_gives_its_answer_to_whoever_was_not_told() {
+    for (name, path, asked) in requests() {
+        let scene = scene(&format!("keyed-before-answer-{name}"));
+        let server = Server::start(&scene, &[]);
+        scene.one(&["deploy", "m.asl.json"]);
+        let record = open(&scene, "idempotency.db");
+        // Whoever asked has hung up: the answer is recorded, and reaches nobody.
+        let asks = server.sent(&post(path, Some(KEY), "", &asked));
+        let completed = "SELECT count(*) FROM idempotency_record WHERE state = 2";
+        let is_recorded =
+            || record.query_row(completed, (), |row| row.get::<_, i64>(0)).expect("it can be read") == 1;
+        wait_until("it is recorded", is_recorded);
+        server.end("-KILL");
+        drop((asks, record));
+        let server = Server::start(&scene, &[]);
+        let (status, is_replayed, answer) = read(&server.told(&post(path, Some(KEY), "", &asked)));
+        assert!(status < 300 && is_replayed, "{name}: {answer}");
+        assert_eq!(ids(&answer), listed(&scene), "{name}: {answer}");
+    }
+}
+
+#[test]
+fn a_process_that_stands_still_past_its_lease_and_goes_on_adds_nothing_to_what_was_done() {
+    for (name, path, asked) in requests() {
+        let scene = scene(&format!("keyed-stopped-{name}"));
+        let server = Server::start(&scene, &[]);
+        scene.one(&["deploy", "m.asl.json"]);
+        let (data, record) = (open(&scene, "perdura.db"), open(&scene, "idempotency.db"));
+        lock(&data);
+        let mut waits = server.sent(&post(path, Some(KEY), "", &asked));
+        wait_until("it is claimed", || remembered(&record) == 1);
+        kill(server.id(), "-STOP");
+        // Its lease is over, as it is half a minute later.
+        record.execute_batch("UPDATE idempotency_record SET until_at = 1").expect("it can be written");
+        unlock(&data);
+        kill(server.id(), "-CONT");
+        let (status, _, answer) = read(&server.told(&post(path, Some(KEY), "", &asked)));
+        assert!(status < 300 || status == 409, "{name}: {answer}");
+        let mut told = String::new();
+        let _ = waits.read_to_string(&mut told);
+        let (status, is_replayed, last) = read(&server.told(&post(path, Some(KEY), "", &asked)));
+        assert!(status < 300 && is_replayed, "{name}: {last}");
+        assert_eq!(ids(&last), listed(&scene), "{name}: {last}");
+        server.end("-TERM");
+    }
+}
+
+#[test]
+fn servers_after_each_other_that_are_killed_at_any_moment_begin_it_once_and_give_one_answer() {
+    for (name, path, asked) in requests() {
+        let scene = scene(&format!("keyed-many-kills-{name}"));
+        let server = Server::start(&scene, &[]);
+        scene.one(&["deploy", "m.asl.json"]);
+        server.end("-KILL");
+        let mut answers = Vec::new();
+        for turn in 0..6 {
+            let server = Server::start(&scene, &[]);
+            let mut asks = server.sent(&post(path, Some(KEY), "", &asked));
+            // Each of them gets a little further.
+            for _ in 0..turn {
+                server.get("/healthz");
+            }
+            server.end("-KILL");
+            let mut told = Vec::new();
+            let _ = asks.read_to_end(&mut told);
+            answers.extend(String::from_utf8(told).ok().filter(|told| told.contains("\r\n\r\n{")));
+        }
+        let server = Server::start(&scene, &[]);
+        let (status, _, last) = read(&server.told(&post(path, Some(KEY), "", &asked)));
+        assert!(status < 300, "{name}: {last}");
+        assert_eq!(ids(&last), listed(&scene), "{name}: {last}");
+        for told in answers {
+            let (status, _, answer) = read(&told);
+            assert!(status >= 300 || ids(&answer) == ids(&last), "{name}: {answer} and {last}");
+        }
     }
 }
 

@@ -98,7 +98,10 @@ fn events_are_pushed_once_each_and_a_client_goes_on_where_it_was_cut_off() {
     assert_eq!([documents(&first), documents(&rest)].concat(), documents(&told));
     let last = &told.last().expect("there are events").0;
     assert_eq!(Client::of(&server, "/v1/executions/m/a/events", Some(last)).status, 204, "there is no more");
-    assert_eq!(Client::of(&server, "/v1/executions/m/a/events", Some("x")).status, 400);
+    for none_of_it in ["x", "500-1", "1-500", "500-0", "9223372036854775807-1"] {
+        let told = Client::of(&server, "/v1/executions/m/a/events", Some(none_of_it)).status;
+        assert_eq!(told, 400, "{none_of_it}");
+    }
     assert_eq!(Client::of(&server, "/v1/executions/m/none/events", None).status, 404);
 }
 

@@ -300,3 +300,143 @@ fn each_access_key_opens_the_actions_that_need_its_role_or_less() {
         }
     }
 }
+
+/// Asks for the deployment of a machine whose one task, inside of whatever `around` makes of it, calls this.
+fn deploys(server: &Server, token: &str, around: &dyn Fn(Value) -> Value, task: &Value) -> (u16, Value) {
+    let find = OPERATIONS.iter().find(|one| one.name == "putMachine").expect("it is in the table");
+    let flow = json!({"StartAt": "T", "States": {"T": task}});
+    ask(server, token, find, "/v1/machines/a-x", &around(flow).to_string())
+}
+
+fn inside(kind: &str, member: &str, flow: &Value) -> Value {
+    json!({"StartAt": kind, "States": {kind: {"Type": kind, member: flow, "End": true}}})
+}
+
+#[test]
+fn a_token_that_is_bound_deploys_nothing_that_reaches_other_machines_through_this_server() {
+    let scene = Scene::new("rights-deputy");
+    let server = Server::start(&scene, &[]);
+    let (_, bound) = made(&scene, "dev", &["operate", "--machines", "a-"]);
+    let (_, free) = made(&scene, "ops", &["operate"]);
+    let arn = |name: &str| format!("arn:aws:states:us-east-1:123456789012:stateMachine:{name}");
+    let task = |resource: &str, arguments: Value| {
+        let resource = format!("arn:aws:states:::{resource}");
+        json!({"Type": "Task", "Resource": resource, "Parameters": arguments, "End": true})
+    };
+    let processor = |mode: &str, flow: &Value| {
+        let mut flow = flow.clone();
+        flow["ProcessorConfig"] = json!({"Mode": mode, "ExecutionType": "STANDARD"});
+        if mode == "INLINE" {
+            flow["ProcessorConfig"] = json!({"Mode": mode});
+        }
+        inside("Map", "ItemProcessor", &flow)
+    };
+    let arounds: [&dyn Fn(Value) -> Value; 5] = [
+        &|flow| flow,
+        &|flow| inside("Parallel", "Branches", &json!([flow])),
+        &|flow| processor("INLINE", &flow),
+        &|flow| processor("DISTRIBUTED", &flow),
+        &|flow| processor("DISTRIBUTED", &inside("Parallel", "Branches", &json!([flow]))),
+    ];
+    let start = "states:startExecution";
+    let refused = [
+        task("aws-sdk:sfn:describeExecution", json!({"ExecutionArn": "x"})),
+        task("aws-sdk:sfn:listStateMachines", json!({})),
+        task("aws-sdk:sfn:startExecution", json!({"StateMachineArn": arn("a-own")})),
+        task(start, json!({"StateMachineArn": arn("b-pay")})),
+        task(&format!("{start}.sync:2"), json!({"StateMachineArn": arn("b-pay:1")})),
+        task(start, json!({"StateMachineArn": "b-pay"})),
+        task(&format!("{start}.sync"), json!({"StateMachineArn.$": "$.machine"})),
+        task(start, json!({"StateMachineArn.$": "States.Format('{}', $.machine)"})),
+        json!({"Type": "Task", "QueryLanguage": "JSONata", "Resource": format!("arn:aws:states:::{start}"),
+               "Arguments": "{% $states.input %}", "End": true}),
+        json!({"Type": "Task", "QueryLanguage": "JSONata", "Resource": format!("arn:aws:states:::{start}"),
+               "Arguments": {"StateMachineArn": "{% $states.input.machine %}"}, "End": true}),
+    ];
+    for task in &refused {
+        for (at, around) in arounds.iter().enumerate() {
+            let (status, told) = deploys(&server, &bound, around, task);
+            assert_eq!((status, &told["code"]), (403, &json!("forbidden")), "{at} {task}: {told}");
+            let told = told.to_string();
+            assert!(told.contains("state T") && told.contains("without --machines"), "{told}");
+        }
+    }
+    let reaches = |name: &str| {
+        let path = format!("/v1/machines/{name}");
+        let find = OPERATIONS.iter().find(|one| one.name == "describeMachine").expect("it is in the table");
+        ask(&server, &free, find, &path, "").0 == 200
+    };
+    assert!(!reaches("a-x"), "nothing was deployed");
+    for task in [
+        task(start, json!({"StateMachineArn": arn("a-own"), "Input.$": "$"})),
+        task(&format!("{start}.sync:2"), json!({"StateMachineArn": arn("a-own:live")})),
+        task("aws-sdk:sqs:sendMessage", json!({"QueueUrl": "x"})),
+    ] {
+        for (at, around) in arounds.iter().enumerate() {
+            let (status, told) = deploys(&server, &bound, around, &task);
+            assert_eq!(status, 200, "{at} {task}: {told}");
+        }
+    }
+    for task in &refused {
+        assert_eq!(deploys(&server, &free, arounds[3], task).0, 200, "an unbound token deploys it: {task}");
+    }
+    let audit = scene.json(&["audit", "--limit", "1000"]);
+    let told = audit.iter().filter(|entry| entry.to_string().contains("reaches other machines")).count();
+    assert_eq!(told, refused.len() * arounds.len(), "each refusal is on the audit");
+}
+
+#[test]
+fn nobody_is_named_as_the_owner_or_the_server() {
+    let scene = Scene::new("rights-names").file("keys", "owner secret operate\n");
+    let server = Server::start(&scene, &[]);
+    let (_, boss) = made(&scene, "boss", &["admin"]);
+    let find = OPERATIONS.iter().find(|one| one.name == "createToken").expect("it is in the table");
+    for (at, name) in ["owner", "perdura", "Owner"].into_iter().enumerate() {
+        for tenant in ["default", "other"] {
+            scene
+                .on_data(&["token", "create", name, "--role", "read", "--tenant", tenant])
+                .fails(1, &["is the name of", "use another name"]);
+        }
+        let body = json!({"id": format!("00000000000{at}"), "hash": "0".repeat(64), "name": name, "role": "read",
+                          "tenant": "default"});
+        let (status, told) = ask(&server, &boss, find, "/v1/tokens", &body.to_string());
+        assert_eq!((status, &told["code"]), (400, &json!("invalid")), "{name}: {told}");
+    }
+    drop(server);
+    let refused = scene.on_data(&["serve", "--listen", "127.0.0.1:0", "--access-key-file", "keys"]);
+    refused.fails(2, &["key 1", "use another id"]);
+}
+
+#[test]
+fn whoever_waits_is_told_nothing_once_the_token_is_revoked() {
+    let scene = Scene::new("rights-waits").file("m.json", &machine("jobs"));
+    let server = Server::start(&scene, &[]);
+    scene.one(&["deploy", "m.json", "--name", "m"]);
+    let shown = scene.one(&["start", "m", "--name", "shown"])["id"].as_str().expect("an id").to_owned();
+    for (name, method, path, key, body) in [
+        ("show", "GET", format!("/v1/executions/{shown}"), "", ""),
+        ("start", "POST", "/v1/executions".to_owned(), KEY, r#"{"machine": "m", "name": "started"}"#),
+        ("again", "POST", "/v1/executions".to_owned(), KEY, r#"{"machine": "m", "name": "started"}"#),
+    ] {
+        let principal = if name == "show" { "show" } else { "starts" };
+        let (id, token) = made(&scene, principal, &["run"]);
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\
+             Idempotency-Key: {key}\r\nPrefer: wait=60\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let mut answer = BufReader::new(server.sent(request.as_bytes()));
+        let used = || {
+            scene.json(&["token", "list"]).iter().any(|one| one["id"] == id && one["lastUsedAt"].is_string())
+        };
+        wait_until("the request is in", used);
+        if name != "show" {
+            wait_until("it is started", || scene.json(&["ps", "--machine", "m"]).len() == 2);
+        }
+        scene.one(&["token", "revoke", &id]);
+        let mut told = String::new();
+        answer.read_to_string(&mut told).expect("an answer comes");
+        assert!(told.starts_with("HTTP/1.1 401 "), "{name}: {told}");
+        assert!(!told.contains(r#""status":"RUNNING""#), "{name}: {told}");
+    }
+}

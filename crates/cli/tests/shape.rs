@@ -1,6 +1,6 @@
 //! The shape of the house, read from the manifests.
 //!
-//! No room leans on one to its right, and the two pure rooms get no clock, no dice, no sockets and no
+//! No room leans on one to its right, and the pure rooms get no clock, no dice, no sockets and no
 //! runtime. The compiler cannot say this for us: an arrow that points right compiles well until the day
 //! it is a cycle, and by then code leans on it. Each check is a function from manifest to complaints, so
 //! that it can be shown a bad manifest and seen to complain.
@@ -18,7 +18,10 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("runtime", &["asl", "engine", "store"]),
     ("sigv4", &[]),
     ("tasks", &["asl", "engine", "store", "runtime", "sigv4"]),
-    ("idempotency", &[]),
+    ("canonical", &[]),
+    ("idempotency", &["canonical"]),
+    ("events", &["canonical"]),
+    ("inbox", &[]),
     ("server", &["asl", "engine", "store", "runtime", "idempotency", "sigv4"]),
     ("perdura", &["asl", "engine", "store", "runtime"]),
     ("sim", &["asl", "engine", "store", "runtime"]),
@@ -30,7 +33,7 @@ const ROOMS: &[(&str, &[&str])] = &[
 ];
 
 /// The rooms that only compute.
-const PURE: &[&str] = &["asl", "engine", "sigv4"];
+const PURE: &[&str] = &["asl", "engine", "sigv4", "canonical", "events"];
 
 /// What a pure room has no use for. A name that ends in `*` stands for all that begin so.
 #[rustfmt::skip]
@@ -334,6 +337,9 @@ mod on_a_bad_manifest {
             ("engine", "[target.'cfg(unix)'.dependencies]\nperdura = { path = '../perdura' }", 1),
             ("asl", "[dependencies]\nperdura-engine = '0.1'\nperdura-store = '0.1'", 2),
             ("idempotency", "[dependencies]\nperdura-asl.workspace = true", 1),
+            ("idempotency", "[dependencies]\nperdura-canonical = '0.1'", 0),
+            ("events", "[dependencies]\nperdura-canonical = '0.1'\nperdura-engine = '0.1'", 1),
+            ("canonical", "[dependencies]\nperdura-idempotency = '0.1'", 1),
             ("store", "[dependencies]\nperdura-idempotency = '0.1'", 1),
             ("server", "[dependencies]\nperdura-idempotency = '0.1'\nperdura-runtime.workspace = true", 0),
             ("sim", "[dependencies]\nperdura-server = '0.1'", 1),

@@ -71,6 +71,14 @@ pub fn decide_before_calls(execution: &Execution, input: &Input, moment: &Moment
     turning.decide(input)
 }
 
+/// The same of one whose machine is paused: what arrives is taken, and no state is carried out, so no call is made. It goes on with
+/// [`Input::Continue`] when it is decided by [`decide`] again.
+pub fn decide_paused(execution: &Execution, input: &Input, moment: &Moment) -> Decision {
+    let mut turning = Turning::new(execution, moment, None);
+    turning.goes_on = false;
+    turning.decide(input)
+}
+
 /// Takes up what was under way, in a process that makes some of the calls itself: those are neither made again nor held.
 pub fn resume_beside(execution: &Execution, live: &BTreeSet<LiveCall>, moment: &Moment) -> Decision {
     let mut turning = Turning::new(execution, moment, None);
@@ -105,6 +113,8 @@ struct Turning<'e> {
     ignored: Option<Arc<str>>,
     /// Calls and Map Runs may begin.
     begins_calls: bool,
+    /// States may be carried out.
+    goes_on: bool,
     /// Calls that this process is making.
     live: Option<&'e BTreeSet<LiveCall>>,
 }
@@ -128,6 +138,7 @@ impl<'e> Turning<'e> {
             trial,
             ignored: None,
             begins_calls: true,
+            goes_on: true,
             live: None,
         };
         turning.allow();
@@ -143,6 +154,7 @@ impl Turning<'_> {
             (_, Input::RedriveOnce { token }) => self.redrive(Some(token)),
             (Status::Created, _) => self.ignore("the execution has not begun"),
             (Status::Running, Input::Start) => self.ignore("the execution has begun already"),
+            (Status::Running, Input::Continue) if !self.goes_on => {}
             (Status::Running, Input::Continue) => self.start_the_rest(),
             (Status::Running, Input::Resume) => self.resume(),
             (Status::Running, Input::Timer) => self.wake(),
@@ -160,7 +172,7 @@ impl Turning<'_> {
             (_, _) => self.ignore("the execution has ended"),
         }
         // Taking up what was under way moves nothing on.
-        if !matches!(input, Input::Resume) {
+        if self.goes_on && !matches!(input, Input::Resume) {
             self.run();
         }
         self.decision()
@@ -181,7 +193,7 @@ impl Turning<'_> {
             self.draft.core().timer = wake;
             self.effects.push(Effect::SetTimer { wake });
         }
-        if status == Status::Running && ready {
+        if status == Status::Running && ready && self.goes_on {
             self.effects.push(Effect::Continue);
         }
         let before = &self.draft.base.core;

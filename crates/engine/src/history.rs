@@ -2,6 +2,7 @@
 
 use crate::event::{Event, EventKind, Fault, Iteration, Scheduled, TaskFamily};
 use crate::identity::Identity;
+use perdura_asl::error::TIMEOUT;
 use perdura_asl::json::{Map, Number, Payload, Value};
 
 impl Event {
@@ -94,10 +95,17 @@ impl EventKind {
                 details
             }
             Self::ExecutionSucceeded { output } => with_payload("output", output),
-            Self::ExecutionFailed(fault)
-            | Self::ExecutionAborted(fault)
-            | Self::ExecutionTimedOut(fault)
-            | Self::MapRunFailed(fault) => with_fault(Map::new(), fault),
+            Self::ExecutionFailed(fault) | Self::ExecutionAborted(fault) | Self::MapRunFailed(fault) => {
+                with_fault(Map::new(), fault)
+            }
+            // The execution itself has no error then: only its history names one.
+            Self::ExecutionTimedOut(fault) => {
+                let mut details = with_fault(Map::new(), fault);
+                if fault.error.is_none() {
+                    details.insert("error", TIMEOUT);
+                }
+                details
+            }
             Self::ExecutionRedriven { redrive_count, token: _ } => {
                 [("redriveCount", *redrive_count)].into_iter().collect()
             }

@@ -25,6 +25,7 @@ mod labels;
 mod map_run;
 mod mark;
 pub mod nested;
+pub mod reach;
 mod strand;
 mod test_state;
 mod trial;
@@ -33,7 +34,7 @@ mod validate;
 
 pub use answered::Answered;
 pub use arn::{Arn, ArnError, Arns, NAME_MAX, Named, is_allowed_in_name, is_name};
-pub use decide::{Decision, LiveCall, decide, decide_before_calls, resume_beside};
+pub use decide::{Decision, LiveCall, decide, decide_before_calls, decide_paused, resume_beside};
 pub use destination::{Destinations, Policy, Uncertain};
 pub use effect::{BatcherOrder, Call, Effect, MapRunOrder, ReaderOrder, WriterOrder};
 pub use event::{Event, EventKind, Fault, Iteration, Scheduled, StateType, TaskFamily};

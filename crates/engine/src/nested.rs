@@ -132,7 +132,7 @@ impl Asked {
         let input = match arguments.get("Input") {
             None | Some(Value::Null) => Payload::from_text("{}").expect("an empty object is JSON"),
             Some(Value::String(text)) => Payload::from_text(text.clone()).map_err(|error| {
-                let reason = explain_in_a_sentence(text, &error);
+                let reason = explain_in_a_sentence(text, &error, "Invalid execution input.");
                 let cause = format!("Invalid State Machine Execution Input: '{reason}'");
                 Fault::new("StepFunctions.InvalidExecutionInputException", cause)
             })?,
@@ -186,7 +186,7 @@ impl Asked {
 }
 
 /// The name of a machine and its version or alias, from an ARN or from the name alone.
-fn machine_of(arn: &str) -> (&str, Option<&str>) {
+pub(crate) fn machine_of(arn: &str) -> (&str, Option<&str>) {
     let machine = arn.rsplit_once(":stateMachine:").map_or(arn, |(_, name)| name);
     machine.split_once(':').map_or((machine, None), |(machine, qualifier)| (machine, Some(qualifier)))
 }

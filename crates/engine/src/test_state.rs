@@ -264,18 +264,17 @@ impl TestState {
     /// The mock's outcome, unless more iterations failed than are tolerated.
     fn outcome(&self, mock: &Mock, run: &mut Run) -> Result<Outcome, Refused> {
         let failed = |fault: Fault| Outcome::Failed { fault, certainty: Certainty::Refused };
-        let Some(order) = &run.order else { return Ok(mock.outcome()) };
+        let failures = self.configuration.map_iteration_failure_count.unwrap_or(0);
+        let Some(order) = &run.order else {
+            check_failures(failures, run.iterations())?;
+            return Ok(mock.outcome());
+        };
         let data = self.configuration.map_item_reader_data.as_deref();
         run.items = items::see(&run.execution.machine, order, data)?;
         if let Some(fault) = &run.items.fault {
             return Ok(failed(fault.clone()));
         }
-        let failures = self.configuration.map_iteration_failure_count.unwrap_or(0);
-        if run.items.total.is_some_and(|total| failures > total) {
-            return Err(Refused::ValidationException(
-                "mapIterationFailureCount cannot exceed the number of items in the Map state input".into(),
-            ));
-        }
+        check_failures(failures, run.items.total)?;
         let bounds = MapRunBounds {
             max_concurrency: order.max_concurrency,
             tolerated_count: order.tolerated_count,
@@ -284,4 +283,14 @@ impl TestState {
         let is_exceeded = bounds.are_exceeded(failures, run.items.total);
         Ok(if is_exceeded { failed(tolerance_exceeded()) } else { mock.outcome() })
     }
+}
+
+/// Not more iterations can have failed than there are.
+fn check_failures(failures: u64, items: Option<u64>) -> Result<(), Refused> {
+    if items.is_some_and(|items| failures > items) {
+        return Err(Refused::ValidationException(
+            "mapIterationFailureCount cannot exceed the number of items in the Map state input".into(),
+        ));
+    }
+    Ok(())
 }

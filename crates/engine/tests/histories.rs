@@ -66,6 +66,7 @@ stories! {
     nothing_catches_a_runtime_error: "catch_all_spares_runtime";
     a_state_with_too_much_data_is_caught_by_its_name_alone: "catch_all_spares_data_limit";
     a_tolerated_count_is_not_negative: "tolerated_count_negative";
+    a_count_at_once_is_not_negative: "concurrency_negative";
     a_tolerated_count_is_a_number: "tolerated_count_text";
     a_tolerated_percentage_is_within_a_hundred: "tolerated_percentage_range";
     a_tolerated_percentage_is_a_number: "tolerated_percentage_type";

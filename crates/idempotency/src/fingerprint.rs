@@ -6,16 +6,13 @@
 //! JSON is dropped, and by choice JSON is brought into a canonical form. Which of these was done is hashed too, so two
 //! requests that were read in different ways are never the same.
 
-mod canonical;
 mod coding;
-mod media;
 mod multipart;
-mod number;
 
 use crate::digest::field_value;
 use coding::Decoded;
 use http::HeaderValue;
-use media::MediaType;
+use perdura_canonical::{MediaType, Parts};
 use sha2::{Digest, Sha256};
 use std::fmt;
 
@@ -167,44 +164,11 @@ fn content<'a>(
     match hashing {
         // No content is no JSON, but whether a route takes it is for its handler to say.
         Hashing::CanonicalJson if !text.is_empty() => {
-            Ok(raw("canonical-json", None, &canonical::form(text)?))
+            let form =
+                perdura_canonical::form(text).map_err(|fault| ContentFault::malformed(fault.to_string()))?;
+            Ok(raw("canonical-json", None, &form))
         }
         Hashing::CanonicalJson | Hashing::Raw => Ok(raw("raw", None, text)),
-    }
-}
-
-/// A hash over parts, each with its length before it.
-struct Parts(Sha256);
-
-impl Parts {
-    fn new(version: &[u8]) -> Self {
-        let mut parts = Self(Sha256::new());
-        parts.add(version);
-        parts
-    }
-
-    fn count(&mut self, count: usize) {
-        self.0.update((count as u64).to_be_bytes());
-    }
-
-    fn add(&mut self, part: &[u8]) {
-        self.count(part.len());
-        self.0.update(part);
-    }
-
-    /// Nothing and the empty part are two.
-    fn add_option(&mut self, part: Option<&[u8]>) {
-        match part {
-            Some(part) => {
-                self.count(1);
-                self.add(part);
-            }
-            None => self.count(0),
-        }
-    }
-
-    fn finish(self) -> [u8; 32] {
-        self.0.finalize().into()
     }
 }
 

@@ -18,7 +18,7 @@ use crate::record::{
     Standing, Takeover,
 };
 use crate::scope::Scope;
-use crate::store::StoreError;
+use crate::store::{Scrubbed, StoreError};
 use crate::vault::{SealError, Sealing};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Response};
@@ -212,6 +212,12 @@ impl Operations {
         let erased = self.door().store.erase(operation).await?;
         tracing::info!(%operation, erased, "the answer of an operation was erased");
         Ok(erased)
+    }
+
+    /// Takes what was erased out of the store's files, where one has so many bytes at most; see
+    /// [`Store::scrub`](crate::store::Store::scrub).
+    pub async fn scrub(&self, bytes_max: u64) -> Result<Scrubbed, StoreError> {
+        self.door().store.scrub(bytes_max).await
     }
 
     /// Says what an unknown outcome was, and under which epoch that is recorded.

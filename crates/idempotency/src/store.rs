@@ -60,6 +60,18 @@ pub enum StoreError {
     Unfit(String),
 }
 
+/// Whether what was erased is out of a store's files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scrubbed {
+    /// Nothing is left of it, or the store has no files of its own.
+    #[default]
+    Clean,
+    /// The file is larger than what may be written anew: parts may lie where pages have no use for them.
+    TooLarge,
+    /// A reader still looks at what was there before: ask again.
+    Read,
+}
+
 /// What was done by one sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
@@ -131,6 +143,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// Removes a stored answer and keeps the rest, as if the answer had expired. `false`: there was none.
     fn erase(&self, operation: OperationId) -> Pending<'_, Result<bool, StoreError>>;
+
+    /// Takes what was erased out of files where it may have left parts behind, by writing a file of so many bytes at most
+    /// anew. Everybody else who writes waits meanwhile.
+    fn scrub(&self, _bytes_max: u64) -> Pending<'_, Result<Scrubbed, StoreError>> {
+        Box::pin(std::future::ready(Ok(Scrubbed::Clean)))
+    }
 
     /// Removes what expired, and finds what was begun and not ended: where a lease ran out, the outcome is unknown from
     /// now on, for as long as `keep` says, as if a claim had found it so. Those who wait for it are woken. At most so many

@@ -272,7 +272,7 @@ impl Perdura {
                 "the definition of {:?} cannot be read any more",
                 workflow.name
             ))),
-            Err(error @ (Refused::Unavailable(_) | Refused::TooMany(_))) => {
+            Err(error @ (Refused::Unavailable(_) | Refused::TooMany(_) | Refused::Paused)) => {
                 Err(StartError::Unavailable(error.to_string()))
             }
         }

@@ -74,7 +74,9 @@ pub fn of_start(by: &Arc<Origin>, told: &Result<Started, StartError>) -> Option<
             return Some(Entry::unchanged(by, Verb::Start, Subject::execution(*execution), RUNS_ALREADY));
         }
         Err(error @ StartError::Exists(execution)) => (Subject::execution(*execution), error),
-        Err(error @ (StartError::NoMachine | StartError::TooMany(_))) => (Subject::Installation, error),
+        Err(error @ (StartError::NoMachine | StartError::TooMany(_) | StartError::Paused)) => {
+            (Subject::Installation, error)
+        }
     };
     Some(Entry::refused(by, Verb::Start, subject, error.to_string()))
 }

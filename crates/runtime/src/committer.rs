@@ -74,6 +74,8 @@ pub(crate) struct Done {
     pub(crate) late: Option<Lateness>,
     /// Its row is all that is needed.
     pub(crate) may_leave: bool,
+    /// Which row of the group has all of it, if one does.
+    row: Option<usize>,
 }
 
 /// A group on its way to disk.
@@ -248,23 +250,26 @@ impl Committer {
         let may_leave = running.execution.is_ended()
             || is_put_off
             || is_idle && rests(&effects, running.execution.next_wake(), &moment);
-        if may_leave {
-            self.draft.rows.rest(&mut running, is_put_off, moment.now);
+        let row = if may_leave {
+            let row = self.draft.rows.rest(&mut running, is_put_off, moment.now);
             self.draft.ledger.show_pending(&mut running, None);
             self.draft.ledger.end(&running, moment.now);
             self.journal.free(&mut running);
+            Some(row)
         } else {
-            self.run_on(&mut running, is_stale, moment.now);
-        }
+            self.run_on(&mut running, is_stale, moment.now)
+        };
         let Heard { remarks, ignored, late } = heard;
-        self.draft.done.push(Done { running, effects, turn: kept, remarks, ignored, late, may_leave });
+        self.draft.done.push(Done { running, effects, turn: kept, remarks, ignored, late, may_leave, row });
     }
 
-    /// It stays in memory; what readers are to know of it gets into the tables.
-    fn run_on(&mut self, running: &mut Running, is_stale: bool, now: Timestamp) {
+    /// It stays in memory; what readers are to know of it gets into the tables. Which row has all of it, if one does.
+    fn run_on(&mut self, running: &mut Running, is_stale: bool, now: Timestamp) -> Option<usize> {
+        let mut row = None;
         if is_stale {
-            let bytes = self.draft.rows.take_down(running);
+            let (taken_down, bytes) = self.draft.rows.take_down(running);
             self.journal.took_down(running, bytes);
+            row = Some(taken_down);
         }
         // It was redriven: from this commit on nobody may take it for one that has ended.
         if running.told == Told::Ended {
@@ -275,6 +280,7 @@ impl Committer {
             self.draft.ledger.show_pending(running, Some(now.after_ms(-SEEN_AFTER_MS)));
             self.draft.publishes = true;
         }
+        row
     }
 
     /// Writes Map Runs with the next group.
@@ -372,8 +378,10 @@ impl Prepared {
         if group.position.is_some() {
             group.journal = self.journal.seal();
         }
-        for content in group.rows.iter_mut().filter_map(|row| row.content.as_mut()) {
-            content.tail = record::seal(&content.tail);
+        for done in &self.committed.done {
+            let row = done.row.map(|at| &mut group.rows[at]);
+            let Some(content) = row.and_then(|row| row.content.as_mut()) else { continue };
+            content.tail = record::seal(&done.running.tail.bytes);
             if let Some(state) = &mut content.state {
                 state.bytes = record::seal(&state.bytes);
             }

@@ -154,8 +154,8 @@ struct Shut {
     anchor: Option<Anchor>,
     /// Why; `None` at the beginning.
     why: Option<Arc<str>>,
-    /// What came of calls meanwhile.
-    answers: Vec<Message>,
+    /// What came of calls meanwhile, and what was paused.
+    kept: Vec<Message>,
     opens_at: Timestamp,
     is_opening: bool,
 }
@@ -168,7 +168,7 @@ impl Core {
             live,
             anchor: None,
             why: None,
-            answers: Vec::new(),
+            kept: Vec::new(),
             opens_at: Timestamp(i64::MIN),
             is_opening: false,
         };
@@ -271,7 +271,10 @@ impl Core {
         match &mut self.state {
             _ if self.closing.is_some() && is_new => refuse(message, &Unavailable::Closing),
             State::Over => refuse(message, &Unavailable::Closing),
-            State::Shut(shut) if matches!(message, Message::Answer { .. }) => shut.answers.push(message),
+            // What is paused may have been read already for the node that is being opened.
+            State::Shut(shut) if matches!(message, Message::Answer { .. } | Message::Pace { .. }) => {
+                shut.kept.push(message);
+            }
             State::Shut(shut) => {
                 let why = shut.why.clone().unwrap_or_else(|| "it is being opened".into());
                 refuse(message, &Unavailable::Store(why));
@@ -356,7 +359,7 @@ impl Core {
                 // At once: what is committed is never newer than the steady time on record by more than a lease lasts.
                 let renews_at = moment.steady;
                 let mut open = Open { node, committer, is_busy: false, wishes: VecDeque::new(), renews_at };
-                for answer in shut.answers.drain(..) {
+                for answer in shut.kept.drain(..) {
                     open.node.take(answer, moment);
                 }
                 self.state = State::Open(Box::new(open));
@@ -385,7 +388,7 @@ impl Core {
             live: node.abandon(&unavailable),
             anchor,
             why: Some(why),
-            answers: Vec::new(),
+            kept: Vec::new(),
             opens_at: moment.steady.after_ms(self.pause_ms),
             is_opening: false,
         };
@@ -470,7 +473,7 @@ impl Core {
 impl Shut {
     /// No call is under way, and no answer waits to be written.
     fn is_idle(&self) -> bool {
-        self.answers.is_empty() && self.live.answers.is_empty() && self.live.calls.is_empty()
+        self.kept.is_empty() && self.live.answers.is_empty() && self.live.calls.is_empty()
     }
 }
 
@@ -586,6 +589,8 @@ pub(crate) fn refuse(message: Message, why: &Unavailable) {
         Message::Named { .. }
         | Message::Young { .. }
         | Message::Unlisted { .. }
+        | Message::Pace { .. }
+        | Message::Underway { .. }
         | Message::MapRun { .. }
         | Message::MapRuns { .. }
         | Message::Answer { .. }

@@ -1,19 +1,15 @@
-//! What Map Runs ask of the store and of the world, beside the node's thread.
+//! What Map Runs bring from the store and from the world, beside the node's thread.
 //!
 //! A run has no log of its own. Which children it has, how they stand and what they gave is read from their rows: when
 //! a run is taken up, and when all of them have ended. Both may be a million rows, so nobody waits for them on the
-//! thread that decides; nor for the rows of runs themselves.
+//! thread that decides.
 //!
-//! These are not questions to the [`Librarian`](crate::Librarian). Its answers are used in the step in which they arrive, and
-//! whoever needs the same waits for the same answer; a slow one would keep all others waiting. A fetch is told in parts, may
-//! take as long as a file or a service outside takes, and belongs to one run, which may be gone when it is told.
-
-mod look;
+//! What is read in one go is a question to the [`Librarian`](crate::Librarian), which answers one after the other. A fetch takes
+//! as long as a million rows, a file or a service outside takes, and is told in parts; it belongs to one run, which may be gone
+//! when it is told.
 
 use crate::items::{ChildResult, Fed, Feed, WriteOrder};
 use crate::message::{Message, Reply};
-pub use look::{Look, Looked};
-pub(crate) use look::{Waits, Which};
 use perdura_engine::asl::error::DATA_LIMIT_EXCEEDED;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::{
@@ -68,10 +64,6 @@ pub enum FetchKind {
         /// The most bytes that the state's result may have.
         bytes_max: usize,
     },
-    /// Its own row.
-    Row,
-    /// Runs that an earlier process may have left behind. No run asks for these, but the node.
-    Look(Look),
 }
 
 impl fmt::Debug for FetchKind {
@@ -80,20 +72,16 @@ impl fmt::Debug for FetchKind {
             Self::Children => "Children",
             Self::Items { .. } => "Items",
             Self::Results { .. } => "Results",
-            Self::Row => "Row",
-            Self::Look(_) => "Look",
         })
     }
 }
 
 impl FetchKind {
-    /// What is told where nothing could be read. `None`: whoever brings items or results says so by itself.
-    pub(crate) fn unread(&self) -> Option<fn(Failure) -> Fetched> {
+    /// Whoever brings it says by itself that nothing could be read.
+    pub(crate) fn tells_of_failure(&self) -> bool {
         match self {
-            Self::Children => Some(|failure| Fetched::Children(Err(failure))),
-            Self::Row => Some(|failure| Fetched::Row(Err(failure))),
-            Self::Look(_) => Some(|failure| Fetched::Looked(Err(failure))),
-            Self::Items { .. } | Self::Results { .. } => None,
+            Self::Items { .. } | Self::Results { .. } => true,
+            Self::Children => false,
         }
     }
 }
@@ -107,10 +95,6 @@ pub enum Fetched {
     Items(Fed),
     /// The state's result.
     Results(Result<Result<Payload, Fault>, Failure>),
-    /// Its row, if it has one.
-    Row(Result<Option<Box<MapRunRow>>, Failure>),
-    /// Runs that may have been left behind.
-    Looked(Result<Vec<Looked>, Failure>),
 }
 
 impl Fetch {
@@ -131,14 +115,6 @@ impl Fetch {
                 bring_results(ticket, reader, (&order, bytes_max), write, send);
             }
             (FetchKind::Results { .. }, Err(failure)) => send(ticket.tell(Fetched::Results(Err(failure)))),
-            (FetchKind::Row, reader) => {
-                let row = reader.and_then(|mut reader| reader.map_run(ticket.run));
-                send(ticket.tell(Fetched::Row(row.map(|row| row.map(Box::new)))));
-            }
-            (FetchKind::Look(look), reader) => {
-                let looked = reader.and_then(|mut reader| look.look(&mut *reader));
-                send(ticket.tell(Fetched::Looked(looked)));
-            }
             (FetchKind::Items { .. }, _) => unreachable!("items are read by the world"),
         }
     }

@@ -16,6 +16,7 @@ mod marks;
 mod message;
 mod naming;
 mod node;
+mod pause;
 mod peers;
 mod running;
 mod runtime;
@@ -30,7 +31,7 @@ pub use clock::RealClock;
 pub use committer::{Committed, Committer, Item, MapRunNews, Prepared, Turned};
 pub use core::{Chore, Core, Done, Event, Next};
 pub use door::{Activities, Door};
-pub use fetch::{Fetch, FetchKind, Fetched, Look, Looked, Ticket, bring_results, recall};
+pub use fetch::{Fetch, FetchKind, Fetched, Ticket, bring_results, recall};
 pub use fold::{Folded, Unreadable, fold, fold_stored};
 pub use follow::Follower;
 pub use items::{ChildResult, Fed, Feed, ReadOrder, Source, Unwanted, WriteOrder};
@@ -38,10 +39,11 @@ pub use librarian::{Finding, Librarian, Question};
 pub use library::read_definition;
 pub use message::{
     ActivityTask, AdjustError, Ending, InputError, MapRunChange, Message, Reply, Slice, StartError, Started,
-    Taken, TokenError, Unavailable, View, Young,
+    Taken, TokenError, Unavailable, Underway, View, Young,
 };
 pub use naming::{Start, Via};
 pub use node::{Anchor, Bounds, Deed, Erasing, Live, LiveCall, Node, Opened, Opening, Wish};
+pub use pause::{ALL, Pause};
 pub use peers::{Pass, PassNumber, Request, Response};
 pub use runtime::{Opener, Options, Runtime};
 pub use seldom::Seldom;

@@ -4,17 +4,23 @@
 //! of order or not at all in a simulation, at once by whoever has one thread. Executions are rebuilt here as well, so a
 //! slow disk and a long history keep nobody else waiting.
 
+mod left;
+
 use crate::card::{Card, Unstartable};
 use crate::committer::panic_text;
 use crate::fold::{Unreadable, rebuild};
 use crate::library::{Definition, Shelf};
 use crate::naming::Via;
 use crate::running::Running;
+pub(crate) use left::{LeftRun, Waits};
 use perdura_engine::{Destinations, ExecutionId, Timestamp, Wake};
-use perdura_store::{Clock, Due, Failure, FailureKind, MachineId, Reader, Recovered, RevisionId, Shard};
+use perdura_store::{
+    Clock, Due, Failure, FailureKind, MachineId, MapRunRow, Reader, Recovered, RevisionId, Shard,
+};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use uuid::Uuid;
 
 /// Something that a node wants to know.
 #[derive(Debug)]
@@ -22,6 +28,13 @@ pub struct Question {
     /// No other question of any node has it.
     pub(crate) number: u128,
     pub(crate) ask: Ask,
+}
+
+impl Question {
+    /// It cannot be answered now.
+    pub fn unread(&self, failure: Failure) -> Finding {
+        Finding { number: self.number, subject: self.ask.subject(), told: Err(failure), fresh: Vec::new() }
+    }
 }
 
 /// What came of a question.
@@ -63,6 +76,12 @@ pub(crate) enum Ask {
         after: Option<ExecutionId>,
         most: u32,
     },
+    /// Sleepers that were held because their machine was paused.
+    Held {
+        shard: Shard,
+        after: Option<ExecutionId>,
+        most: u32,
+    },
     /// Sleepers whose timers go off until then.
     Due {
         line: (Clock, Shard),
@@ -70,6 +89,14 @@ pub(crate) enum Ask {
         until: Timestamp,
         most: u32,
     },
+    /// The row of a Map Run.
+    MapRun(Uuid),
+    /// A slice of the Map Runs whose rows say that they run, after this one: an earlier process may have left them behind.
+    LeftRuns {
+        after: Option<Uuid>,
+    },
+    /// These Map Runs, whose children wait for them.
+    Runs(Arc<[Uuid]>),
     /// Who holds which Shard.
     Holders,
     /// When the next of all wants to be woken, after those that are known.
@@ -96,7 +123,11 @@ pub(crate) enum Subject {
     Shared(ExecutionId),
     Awaited(Arc<[ExecutionId]>),
     Waiting(Shard),
+    Held(Shard),
     Due(Clock, Shard),
+    MapRun(Uuid),
+    LeftRuns,
+    Runs,
     Holders,
     First,
 }
@@ -111,7 +142,11 @@ impl Ask {
             Self::Shared { child, .. } => Subject::Shared(*child),
             Self::Awaited(ids) => Subject::Awaited(ids.clone()),
             Self::Waiting { shard, .. } => Subject::Waiting(*shard),
+            Self::Held { shard, .. } => Subject::Held(*shard),
             Self::Due { line: (clock, shard), .. } => Subject::Due(*clock, *shard),
+            Self::MapRun(run) => Subject::MapRun(*run),
+            Self::LeftRuns { .. } => Subject::LeftRuns,
+            Self::Runs(_) => Subject::Runs,
             Self::Holders => Subject::Holders,
             Self::First(_) => Subject::First,
         }
@@ -130,7 +165,12 @@ pub(crate) enum Told {
     Shared(Option<(MachineId, Option<ExecutionId>)>),
     Awaited(Vec<Awaited>),
     Waiting(Vec<ExecutionId>),
+    /// After whom, and of which machine each is.
+    Held(Option<ExecutionId>, Vec<(ExecutionId, MachineId)>),
     Due(Vec<Due>),
+    /// Its row, if it has one.
+    MapRun(Option<Box<MapRunRow>>),
+    Runs(Vec<LeftRun>),
     Holders(BTreeMap<Shard, Arc<str>>),
     First(Wake),
 }
@@ -239,9 +279,13 @@ impl Librarian {
             }),
             Ask::Awaited(ids) => Told::Awaited(ids.iter().filter_map(|id| self.awaited(*id)).collect()),
             Ask::Waiting { shard, after, most } => Told::Waiting(self.reader.waiting(shard, after, most)?),
+            Ask::Held { shard, after, most } => Told::Held(after, self.reader.held(shard, after, most)?),
             Ask::Due { line: (clock, shard), after, until, most } => {
                 Told::Due(self.reader.due(shard, clock, Some(after), until, most)?)
             }
+            Ask::MapRun(run) => Told::MapRun(self.reader.map_run(run)?.map(Box::new)),
+            Ask::LeftRuns { after } => self.left_runs(after)?,
+            Ask::Runs(runs) => self.runs(&runs)?,
             Ask::Holders => Told::Holders(self.reader.holders()?),
             Ask::First(lines) => Told::First(self.first(&lines)?),
         })

@@ -3,6 +3,7 @@
 use crate::audit::Witnessed;
 use crate::fetch::{Fetched, Ticket};
 use crate::naming::Start;
+use crate::pause::Pause;
 use crate::peers::{Request, Response};
 pub use perdura_engine::MapRunChange;
 use perdura_engine::asl::json::Payload;
@@ -111,6 +112,20 @@ pub enum Message {
     },
     /// An activity was deleted, or made again; that is on disk.
     Activity { name: Arc<str>, deleted: bool },
+    /// A machine, or without one all of them, is paused or resumed; that is on disk.
+    Pace {
+        machine: Option<MachineId>,
+        /// `None`: it is resumed.
+        pause: Option<Pause>,
+        /// Told when nothing that was decided before is still on its way to disk.
+        reply: Reply<()>,
+    },
+    /// Somebody wants to know what is under way.
+    Underway {
+        /// How many calls are shown.
+        most: usize,
+        reply: Reply<Underway>,
+    },
     /// Somebody wants to see an execution as it was last committed; `None`: it is not in memory.
     Show {
         execution: ExecutionId,
@@ -237,6 +252,9 @@ pub enum StartError {
     /// As many run as may.
     #[error("{0} executions run, and no more may")]
     TooMany(u64),
+    /// Its end is waited for, and it would not begin.
+    #[error("the machine is paused")]
+    Paused,
     /// The node cannot write. Nothing was started, or nobody knows: start again with the same name.
     #[error("{0}")]
     Unavailable(Unavailable),
@@ -297,6 +315,24 @@ pub struct Young {
     pub seen: Vec<Summary>,
     /// Those that are being committed: how they stand is known after that.
     pub busy: Vec<ExecutionId>,
+}
+
+/// What is under way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Underway {
+    /// How many calls this process makes.
+    pub calls: usize,
+    /// Some of them.
+    pub shown: Vec<(ExecutionId, EffectKey)>,
+    /// How many executions move, or are about to.
+    pub moving: usize,
+}
+
+impl Underway {
+    /// Nothing is: the process can end without cutting anything off.
+    pub fn is_nothing(&self) -> bool {
+        self.calls == 0 && self.moving == 0
+    }
 }
 
 /// A task that a worker has taken.

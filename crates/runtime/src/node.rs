@@ -9,53 +9,58 @@ mod anchor;
 mod asked;
 mod calls;
 mod children;
-mod deleted;
 mod errands;
+mod executions;
+mod hearing;
+mod here;
 mod load;
 mod map_run;
 mod open;
+mod outgoing;
 mod passed;
+mod pauses;
 mod ready;
 mod resuming;
 mod room;
 mod settle;
+mod shards;
 mod shared;
+mod sleepers;
 mod slot;
 mod start;
 mod turning;
 mod watchers;
 
-use crate::audit::Witnessed;
 use crate::committer::Item;
 use crate::fetch::Fetch;
-use crate::librarian::Question;
 use crate::library::{Definition, Library};
-use crate::message::{InputError, Message, Reply, Slice, Unavailable};
-use crate::peers::{Asked, Patience, Stray};
+use crate::message::{InputError, Message, Reply};
+use crate::peers::{Asked, Patience};
 use crate::running::{Running, SEEN_AFTER_MS};
-use crate::timers::Timers;
 use activities::Activities;
 pub use anchor::Anchor;
-use asked::Questions;
 use children::ChildOrder;
-use deleted::Deleted;
-use errands::Errand;
+use errands::{Errand, Errands};
+use executions::Executions;
+pub(crate) use executions::{ById, IdHasher};
+use here::Here;
 use map_run::MapRuns;
 pub use open::{Live, Opened, Opening};
+use outgoing::Outgoing;
+pub use outgoing::{Erasing, Wish};
+use pauses::Pauses;
 pub use perdura_engine::LiveCall;
 use perdura_engine::{
-    By, Call, Destinations, EffectKey, ExecutionId, Input, Moment, Outcome, Status, StrandId, Timestamp, Wake,
+    By, Call, EffectKey, ExecutionId, Input, Moment, Outcome, Status, StrandId, Timestamp, Wake,
 };
-use perdura_store::{Erased, MachineId, Renewal, Shard, Swept};
+use perdura_store::Renewal;
 use ready::Ready;
-use resuming::Resuming;
 pub use room::Bounds;
 use room::Room;
-use shared::Mail;
+use shards::Shards;
+use sleepers::Sleepers;
 use slot::{Queued, ReplyTo, Slot};
 use start::Starting;
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use watchers::{Watcher, Watchers};
 
@@ -81,101 +86,47 @@ pub enum Deed {
     Fetch(Fetch),
 }
 
-/// Ids are random: they need no further mixing, and the order of a map must not differ between two runs.
-#[derive(Default)]
-pub(crate) struct IdHasher(u64);
-
-impl Hasher for IdHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.0 = (self.0.rotate_left(5) ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        }
-    }
-}
-
-pub(crate) type ById<V> = HashMap<ExecutionId, V, BuildHasherDefault<IdHasher>>;
-
 /// A node on its Shards.
 pub struct Node {
-    shards: Vec<Shard>,
-    shard_count: u16,
+    shards: Shards,
     library: Library,
-    destinations: Arc<dyn Destinations>,
-    /// What its destinations know of activities.
-    deleted: Arc<Deleted>,
-    /// What was committed before is another process's.
-    opened_at: Timestamp,
-    performs: bool,
-    /// The process is about to end, or performs nothing: nothing is begun outside.
-    ends: bool,
-    slots: ById<Slot>,
+    destinations: Arc<Here>,
+    performs: Performs,
+    anchor: Anchor,
+    /// When it looks next after what wants it once a second.
+    shows_at: Timestamp,
+    executions: Executions,
+    ready: Ready,
+    room: Room,
+    sleepers: Sleepers,
+    errands: Errands,
     watchers: Watchers,
     activities: Activities,
-    errands: VecDeque<Errand>,
-    asked: Questions,
-    resuming: Resuming,
-    /// How many ids were drawn.
-    drawn: u64,
-    names: BTreeMap<(MachineId, Arc<str>), ExecutionId>,
-    ready: Ready,
-    gathered: Vec<Item>,
-    wishes: Vec<Wish>,
-    /// Entries of the audit that stand for themselves.
-    witnessed: Vec<Witnessed>,
-    timers: Timers,
-    anchor: Anchor,
-    stale: Vec<ExecutionId>,
-    /// Sleepers whose time has come and that are not in memory yet.
-    late: VecDeque<ExecutionId>,
-    room: Room,
-    shows_at: Timestamp,
-    parked: usize,
+    pauses: Pauses,
     map_runs: MapRuns,
-    /// Messages for executions that other nodes hold.
-    strays: Vec<Stray>,
-    mail: Mail,
-    /// Who holds which Shard, as was just read.
-    holders: Option<BTreeMap<Shard, Arc<str>>>,
-    /// What cannot be told here now, and is looked at again in a while.
-    later: Vec<Errand>,
-    /// The number of the last time that a Map Run was taken up; other nodes count elsewhere.
-    tickets: u128,
+    outgoing: Outgoing,
 }
 
-/// Something that the store is to be asked to do, between two commits.
-#[derive(Debug)]
-pub enum Wish {
-    /// Take away what has ended.
-    Sweep(Slice, Reply<Result<Swept, Unavailable>>),
-    /// Forget one that cannot be read.
-    GiveUp(ExecutionId, Reply<Result<bool, InputError>>),
-    /// Erase the data of what has ended.
-    Erase(Erasing),
+/// Whether this process makes the calls of its executions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Performs {
+    Yes,
+    /// The process is about to end: nothing is begun, and answers to what is under way are still taken.
+    NoMore,
+    /// It leaves what is under way to the next process, and begins nothing: a call that is on record as sent would be in
+    /// doubt.
+    Never,
 }
 
-/// Executions that are to lose their data.
-#[derive(Debug)]
-pub struct Erasing {
-    /// Each with the end that was seen of it.
-    pub(crate) ended: Vec<(ExecutionId, Timestamp)>,
-    /// When that is.
-    pub(crate) at: Timestamp,
-    pub(crate) reply: Reply<Result<Erased, InputError>>,
-}
+impl Performs {
+    /// Something may be begun outside.
+    fn begins(self) -> bool {
+        self == Self::Yes
+    }
 
-impl Wish {
-    pub(crate) fn refuse(self, why: &Unavailable) {
-        match self {
-            Self::Sweep(_, reply) => reply.send(Err(why.clone())),
-            Self::GiveUp(_, reply) => reply.send(Err(InputError::Unavailable(why.clone()))),
-            Self::Erase(erasing) => erasing.reply.send(Err(InputError::Unavailable(why.clone()))),
-        }
+    /// What was begun is this process's to see to.
+    fn sees_to_calls(self) -> bool {
+        self != Self::Never
     }
 }
 
@@ -203,10 +154,10 @@ impl Node {
                 }
             }
             Message::Passed { request, reply } => self.take_passed(request, reply, moment),
-            Message::Input { execution, input, reply } if self.held(execution).is_err() => {
+            Message::Input { execution, input, reply } if self.shards.hold(execution).is_err() => {
                 self.stray(execution, Asked::Input { input, reply }, patience);
             }
-            Message::Watch { execution, reply } if self.held(execution).is_err() => {
+            Message::Watch { execution, reply } if self.shards.hold(execution).is_err() => {
                 self.stray(execution, Asked::Watch { reply }, patience);
             }
             Message::Input { execution, input, reply } => {
@@ -215,31 +166,33 @@ impl Node {
             Message::Answer { execution, by, outcome } => self.answer(execution, by, outcome, moment),
             Message::Watch { execution, reply } => self.watch(execution, reply, &None),
             Message::Poll { activity, worker, reply } => self.poll(&activity, worker, reply),
-            Message::Activity { name, deleted } => self.deleted.mark(name, deleted),
+            Message::Activity { name, deleted } => self.destinations.mark(name, deleted),
+            Message::Pace { machine, pause, reply } => self.pace(machine, pause, reply),
+            Message::Underway { most, reply } => reply.send(self.underway(most)),
             Message::Show { execution, reply } => self.show(execution, reply),
             Message::Named { machine, name, reply } => {
-                reply.send(self.names.get(&(machine, name)).copied());
+                reply.send(self.executions.named(machine, name));
             }
             Message::Young { filter, after, most, reply } => reply.send(self.young(&filter, after, most)),
             Message::Unlisted { reply } => reply.send(self.unlisted()),
             Message::MapRuns { execution, reply } => reply.send(self.runs_of(execution)),
-            Message::MapRun { run, reply } => self.show_map_run(run, reply),
-            Message::Adjust { run, change, reply } => self.adjust_map_run(run, change, reply),
+            Message::MapRun { run, reply } => self.show_map_run(run, reply, &None),
+            Message::Adjust { run, change, reply } => self.adjust_map_run(run, change, reply, &None),
             Message::Deployed { record, machine } => {
                 self.library.put(Arc::new(Definition { record, machine }));
             }
             Message::GiveUp { execution, reply } => self.give_up(execution, reply, &mut None),
             Message::Erase { ended, reply } => {
-                self.wishes.push(Wish::Erase(Erasing { ended, at: moment.now, reply }));
+                self.outgoing.wishes.push(Wish::Erase(Erasing { ended, at: moment.now, reply }));
             }
             Message::Sweep { slice, reply } => self.sweep(slice, reply, &None),
-            Message::Witness(witnessed) => self.witnessed.push(witnessed),
+            Message::Witness(witnessed) => self.outgoing.witnessed.push(witnessed),
             Message::Fetched { ticket, fetched } => self.fetched(ticket, *fetched),
         }
     }
 
     fn answer(&mut self, execution: ExecutionId, by: By, outcome: Outcome, moment: &Moment) {
-        if let Some(slot) = self.slots.get_mut(&execution)
+        if let Some(slot) = self.executions.get_mut(execution)
             && slot.parked.is_some()
         {
             slot.calls.answered(&by);
@@ -254,7 +207,7 @@ impl Node {
 
     /// Puts an input into the inbox of one that is in memory.
     fn put(&mut self, id: ExecutionId, input: Input, reply: ReplyTo) {
-        let slot = self.slots.get_mut(&id).expect("it is awake");
+        let slot = self.executions.get_mut(id).expect("it is awake");
         if let Some(reason) = &slot.parked {
             return reply.refuse(InputError::Parked(reason.clone()));
         }
@@ -272,7 +225,7 @@ impl Node {
     }
 
     fn make_ready(&mut self, id: ExecutionId) {
-        let Some(slot) = self.slots.get_mut(&id) else { return };
+        let Some(slot) = self.executions.get_mut(id) else { return };
         let may_go_on = slot.parked.is_none() && slot.gate.is_open();
         if !slot.line.is_ready && slot.running().is_some() && may_go_on && !slot.inbox.is_empty() {
             slot.line.is_ready = true;
@@ -287,18 +240,18 @@ impl Node {
     /// Time has passed.
     pub fn wake(&mut self, moment: &Moment) {
         let moment = &self.anchor.see(moment);
-        for ask in self.timers.look_ahead(moment) {
-            self.asked.ask(ask, None);
+        for ask in self.sleepers.timers.look_ahead(moment) {
+            self.errands.ask(ask, None);
         }
         // Hardly more than can be decided soon: the others cost nothing where they are.
-        let busy = self.ready.len() + self.asked.executions();
+        let busy = self.ready.len() + self.errands.asked.executions();
         let most = WAKE_AT_ONCE.saturating_sub(busy).max(WAKE_AT_LEAST);
         for _ in 0..most {
-            let Some(id) = self.timers.pop_due(moment) else { break };
-            if self.slots.contains_key(&id) {
+            let Some(id) = self.sleepers.timers.pop_due(moment) else { break };
+            if self.executions.has(id) {
                 self.queue(id, Input::Timer, ReplyTo::Nobody, moment);
             } else {
-                self.late.push_back(id);
+                self.sleepers.late.push_back(id);
             }
         }
         // Stops come before starts: a tree that is stopped does not grow into the places that it leaves.
@@ -306,15 +259,14 @@ impl Node {
         self.let_in(moment);
         if moment.steady >= self.shows_at {
             self.shows_at = moment.steady.after_ms(SHOW_EVERY_MS);
-            self.asked.ask_again();
-            self.errands.extend(self.later.drain(..));
+            self.errands.look_again();
             self.show_to_readers(moment);
             self.look_after_map_runs();
             self.watchers.forget_the_gone();
             self.activities.forget_the_gone();
             self.library.shrink();
         }
-        for id in std::mem::take(&mut self.stale) {
+        for id in std::mem::take(&mut self.outgoing.stale) {
             self.gather_as_it_is(id, moment, true);
         }
         self.spread_some(moment);
@@ -328,13 +280,13 @@ impl Node {
 
     /// Those that have run for a while get their rows.
     fn show_to_readers(&mut self, moment: &Moment) {
-        let begins = self.performs && !self.ends;
+        let begins = self.performs.begins();
         let is_unseen = |slot: &Slot| {
             let unseen = |running: &Running| running.is_unseen(moment.now);
             slot.running().is_some_and(unseen) || slot.is_at_rest(moment, begins)
         };
         let mut unseen: Vec<ExecutionId> =
-            self.slots.iter().filter(|(_, slot)| is_unseen(slot)).map(|(id, _)| *id).collect();
+            self.executions.iter().filter(|(_, slot)| is_unseen(slot)).map(|(id, _)| id).collect();
         unseen.sort_unstable();
         for id in unseen {
             self.gather_as_it_is(id, moment, false);
@@ -343,18 +295,20 @@ impl Node {
 
     /// Nothing is decided, but its rows are written.
     fn gather_as_it_is(&mut self, id: ExecutionId, moment: &Moment, is_stale: bool) {
-        let begins = self.performs && !self.ends;
-        let Some(slot) = self.slots.get_mut(&id) else { return };
+        let begins = self.performs.begins();
+        let Some(slot) = self.executions.get_mut(id) else { return };
         let is_idle = slot.is_at_rest(moment, begins);
         let Some(running) = slot.take() else { return };
-        self.gathered.push(Item { is_idle, is_stale, ..Item::as_it_is(running, moment) });
+        self.outgoing.items.push(Item { is_idle, is_stale, ..Item::as_it_is(running, moment) });
     }
 
     /// A Turn of it changed nothing that is on record: it leaves memory if it only waits. The row of one that has ended is
     /// there already.
     fn rest(&mut self, id: ExecutionId, moment: &Moment) {
-        let begins = self.performs && !self.ends;
-        let Some(slot) = self.slots.get(&id).filter(|slot| slot.is_at_rest(moment, begins)) else { return };
+        let begins = self.performs.begins();
+        let Some(slot) = self.executions.get(id).filter(|slot| slot.is_at_rest(moment, begins)) else {
+            return;
+        };
         match slot.running().map(|running| (running.rests_on_row(), running.execution.is_ended())) {
             Some((true, true)) => self.leave(id),
             Some((false, _)) => self.gather_as_it_is(id, moment, false),
@@ -363,49 +317,23 @@ impl Node {
         }
     }
 
-    /// What is to be written although nothing was decided.
-    pub(crate) fn gathered(&mut self) -> Vec<Item> {
-        std::mem::take(&mut self.gathered)
-    }
-
-    /// What is to be on the audit by itself.
-    pub(crate) fn witnessed(&mut self) -> Vec<Witnessed> {
-        std::mem::take(&mut self.witnessed)
-    }
-
-    /// What is to be read for it.
-    pub fn questions(&mut self) -> Vec<Question> {
-        self.asked.questions()
-    }
-
-    /// Something is to be read for it.
-    pub(crate) fn has_questions(&self) -> bool {
-        self.asked.has_questions()
-    }
-
-    /// What the store is to be asked to do.
-    pub fn wishes(&mut self) -> Vec<Wish> {
-        std::mem::take(&mut self.wishes)
-    }
-
-    /// Somebody waits for something that is being read.
-    pub(crate) fn is_asking(&self) -> bool {
-        self.asked.has_errands()
-    }
-
     /// Whether there is something to decide.
     pub fn has_work(&self) -> bool {
-        !self.ready.is_empty() || !self.gathered.is_empty() || !self.errands.is_empty() || self.spreads()
+        !self.ready.is_empty()
+            || !self.outgoing.items.is_empty()
+            || !self.errands.is_empty()
+            || self.spreads()
     }
 
     /// When it wants to be woken, if nothing else happens.
     pub fn next_wake(&self) -> Wake {
-        let mut wake = self.timers.next();
-        let is_quiet = self.slots.is_empty() && self.late.is_empty() && self.watchers.is_empty();
+        let mut wake = self.sleepers.timers.next();
+        let is_quiet =
+            self.executions.is_empty() && self.sleepers.late.is_empty() && self.watchers.is_empty();
         if !is_quiet
-            || self.resuming.is_under_way()
-            || self.asked.has_failed()
-            || !self.later.is_empty()
+            || self.sleepers.resuming.is_under_way()
+            || self.errands.asked.has_failed()
+            || self.errands.are_put_off()
             || self.activities.counts().1 > 0
             || self.map_runs.are_there()
         {
@@ -419,20 +347,22 @@ impl Node {
     /// The next deadline of all executions, if nothing but time can bring anything: nobody was called, and nothing is to be
     /// decided or read.
     pub(crate) fn idles_until(&mut self) -> Option<Wake> {
-        let reads = self.map_runs.are_reading() || self.resuming.is_under_way() || !self.asked.is_idle();
+        let reads = self.map_runs.are_reading()
+            || self.sleepers.resuming.is_under_way()
+            || !self.errands.asked.is_idle();
         if self.has_work()
             || self.live_calls() > 0
             || reads
-            || !self.late.is_empty()
-            || !self.later.is_empty()
+            || !self.sleepers.late.is_empty()
+            || self.errands.are_put_off()
         {
             return None;
         }
-        let wake = match self.timers.first() {
+        let wake = match self.sleepers.timers.first() {
             Ok(wake) => wake,
             Err(ask) => {
                 if let Some(ask) = ask {
-                    self.asked.ask(ask, None);
+                    self.errands.ask(ask, None);
                 }
                 return None;
             }
@@ -462,22 +392,24 @@ impl Node {
 
     /// An execution waits for something else than before.
     fn set_timer(&mut self, id: ExecutionId, before: Wake, after: Wake) {
-        self.timers.replace(id, self.anchor.due(id, before), self.anchor.due(id, after));
+        self.sleepers.timers.replace(id, self.anchor.due(id, before), self.anchor.due(id, after));
     }
 
     /// The process is about to end: from now on nothing is begun outside. Answers to calls under way are still taken.
     pub(crate) fn begin_no_more(&mut self) {
-        self.ends = true;
+        if self.performs == Performs::Yes {
+            self.performs = Performs::NoMore;
+        }
     }
 
     /// How many executions are in memory.
     pub fn in_memory(&self) -> usize {
-        self.slots.len()
+        self.executions.len()
     }
 
     /// How many calls this process has under way.
     pub fn live_calls(&self) -> usize {
-        self.slots.values().map(|slot| slot.calls.live().len()).sum()
+        self.executions.iter().map(|(_, slot)| slot.calls.live().len()).sum()
     }
 
     /// How many tasks wait for a worker, and how many workers for a task.
@@ -487,11 +419,11 @@ impl Node {
 
     /// Whether sleepers of an earlier process are still to be asked what they wait for.
     pub fn is_resuming(&self) -> bool {
-        self.resuming.is_under_way()
+        self.sleepers.resuming.is_under_way()
     }
 
     /// How many executions are parked.
     pub fn parked(&self) -> usize {
-        self.parked
+        self.executions.parked()
     }
 }

@@ -142,6 +142,7 @@ impl Running {
             ended_at: self.execution.ended_at(),
             wake: perdura_engine::Wake::default(),
             waits: false,
+            held: false,
             redrives: self.execution.redrives(),
             redriven_at: self.execution.redriven_at(),
             version: self.execution.identity().version(),
@@ -191,7 +192,7 @@ impl Running {
         })
     }
 
-    /// What is stored of it in full; not sealed yet.
+    /// What is stored of it in full; its tail is sealed into it when it is written.
     pub(crate) fn content(&self) -> Content {
         let needs_state = self.tail.first > 1 && !self.execution.is_ended();
         let state = needs_state
@@ -201,7 +202,7 @@ impl Running {
             events: self.execution.last_event().0,
             state,
             tail_from: self.tail.first,
-            tail: self.tail.bytes.clone(),
+            tail: Vec::new(),
         }
     }
 }

@@ -6,7 +6,7 @@
 use crate::committer::{Committed, Prepared, panic_text};
 use crate::core::{Core, Event};
 use crate::door::Door;
-use crate::fetch::Fetch;
+use crate::fetch::{Fetch, Fetched};
 use crate::follow::Followed;
 use crate::node::{Bounds, Live};
 use crate::threads::{Decider, Wanted};
@@ -61,6 +61,8 @@ pub(crate) struct Shared {
     pub(crate) activities: Mutex<Option<usize>>,
     /// Held while a machine is made.
     pub(crate) making: Mutex<()>,
+    /// Held while a machine is paused or resumed, so that the node hears of it in the order in which it is on disk.
+    pub(crate) pacing: Mutex<()>,
     /// Why nothing can be written at the moment.
     pub(crate) trouble: Mutex<Option<Arc<str>>>,
     pub(crate) followed: Arc<Followed>,
@@ -136,6 +138,7 @@ impl Runtime {
             machine_changes: AtomicU64::new(0),
             activities: Mutex::default(),
             making: Mutex::default(),
+            pacing: Mutex::default(),
             trouble: Mutex::new(None),
             followed: Arc::default(),
             audits_reads: options.audits_reads,
@@ -187,16 +190,17 @@ impl Runtime {
             let (shared, events) = (shared.clone(), events.clone());
             spawn("perdura-fetcher", move || {
                 while let Ok(fetch) = wanted.recv() {
-                    let (ticket, unread) = (fetch.ticket, fetch.kind.unread());
+                    let (ticket, is_told) = (fetch.ticket, fetch.kind.tells_of_failure());
                     let work = AssertUnwindSafe(|| fetch_from(&shared, &*world, fetch, &events));
                     let Err(panic) = catch_unwind(work) else { continue };
                     let why = panic_text(&*panic).to_string();
                     tracing::error!(why, "reading for a Map Run panicked");
                     // Whoever asked asks again.
-                    if let Some(unread) = unread {
+                    if !is_told {
                         let kind = FailureKind::Io;
                         let failure = Failure { what: "reading panicked".into(), why, kind };
-                        drop(events.send(Event::Message(ticket.tell(unread(failure)))));
+                        let fetched = Fetched::Children(Err(failure));
+                        drop(events.send(Event::Message(ticket.tell(fetched))));
                     }
                 }
             })?

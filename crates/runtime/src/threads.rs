@@ -249,8 +249,7 @@ impl Decider {
                 };
                 self.world.read(ReadOrder { reader, feed: ticket.feed(room, send) });
             }
-            kind
-            @ (FetchKind::Children | FetchKind::Results { .. } | FetchKind::Row | FetchKind::Look(_)) => {
+            kind @ (FetchKind::Children | FetchKind::Results { .. }) => {
                 let fetch = Fetch { ticket, kind };
                 self.fetches.send(fetch).expect("whoever fetches lives as long as the node");
             }

@@ -262,6 +262,7 @@ mod tests {
             ended_at: None,
             wake: Wake { steady: Some(Timestamp(*wake)), wall: None },
             waits: false,
+            held: false,
             redrives: 0,
             redriven_at: None,
             version: None,

@@ -73,6 +73,8 @@ pub struct Gauges {
     resuming: AtomicBool,
     tasks: AtomicU64,
     polls: AtomicU64,
+    pauses: AtomicU64,
+    pauses_all: AtomicBool,
     totals: Mutex<Totals>,
 }
 
@@ -95,6 +97,10 @@ pub struct Reading {
     pub tasks: u64,
     /// Workers that wait for a task.
     pub polls: u64,
+    /// What is paused: machines, and all of them together as one.
+    pub pauses: u64,
+    /// All machines together are.
+    pub pauses_all: bool,
     /// What has happened on all Shards of this node since they were made.
     pub totals: Totals,
 }
@@ -111,6 +117,8 @@ impl Default for Gauges {
             resuming: AtomicBool::new(true),
             tasks: AtomicU64::new(0),
             polls: AtomicU64::new(0),
+            pauses: AtomicU64::new(0),
+            pauses_all: AtomicBool::new(false),
             totals: Mutex::default(),
         }
     }
@@ -162,6 +170,9 @@ impl Gauges {
         let (tasks, polls) = node.activities();
         self.tasks.store(tasks as u64, Ordering::Relaxed);
         self.polls.store(polls as u64, Ordering::Relaxed);
+        let (pauses, all) = node.pauses();
+        self.pauses.store(pauses as u64, Ordering::Relaxed);
+        self.pauses_all.store(all, Ordering::Relaxed);
         *self.totals.lock().unwrap_or_else(PoisonError::into_inner) = committer.totals();
     }
 
@@ -177,6 +188,8 @@ impl Gauges {
             parked: load(&self.parked),
             tasks: load(&self.tasks),
             polls: load(&self.polls),
+            pauses: load(&self.pauses),
+            pauses_all: self.pauses_all.load(Ordering::Relaxed),
             totals: *self.totals.lock().unwrap_or_else(PoisonError::into_inner),
         }
     }

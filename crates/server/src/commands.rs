@@ -16,6 +16,7 @@ pub(crate) mod history;
 pub(crate) mod ledger;
 mod list;
 pub(crate) mod machines;
+mod pauses;
 mod refusal;
 mod registry;
 pub(crate) mod tokens;
@@ -91,6 +92,9 @@ commands! { data:
     Looks Tokens => tokens::list(data);
     Changes RevokeToken { id } => tokens::revoke(data, &id);
     Looks Audit(question) => audit::audit(data, &question);
+    Changes Pause { machine, now } => pauses::pause(data, machine, now);
+    Changes Resume { machine } => pauses::resume(data, machine);
+    Looks Pauses => pauses::list(data);
     Looks Stats => upkeep::stats(data);
     Changes Stop { execution, error, cause } => executions::stop(data, &execution, error, cause);
     Changes Redrive { execution } => executions::redrive(data, &execution);

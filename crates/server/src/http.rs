@@ -12,12 +12,14 @@ mod hosts;
 mod line;
 mod metrics;
 pub mod patience;
+mod proxies;
 mod states;
 mod tls;
 
 pub use access::{AccessKey, AccessKeys, Keyring};
 pub use hosts::Hosts;
 pub(crate) use patience::Patient;
+pub use proxies::{Proxies, told};
 pub use tls::{Tls, TlsError};
 
 use crate::places::Room;
@@ -36,8 +38,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, heade
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use connections::Connections;
-use perdura_runtime::Door;
-use perdura_runtime::Seldom;
+use perdura_runtime::{Door, Reading, Seldom};
 use perdura_sigv4::sha256;
 use states::States;
 use std::io;
@@ -94,6 +95,8 @@ pub struct Site {
     pub health: Health,
     /// The names that requests may put into `Host`.
     pub hosts: Hosts,
+    /// Who may say for whom they ask.
+    pub proxies: Proxies,
     pub files: u64,
     /// Without it connections are plain.
     pub tls: Option<Tls>,
@@ -130,7 +133,16 @@ pub async fn serve(listener: TcpListener, site: Site) -> io::Result<()> {
     let told =
         Told { health: site.health, api: site.api.clone(), keys: keys.clone(), tokens: tokens.clone() };
     let (states, routes) = (States::new(site.api), routes(told));
-    let desk = Arc::new(Desk { states, v1: site.v1, keys, tokens, hosts: site.hosts, tls: site.tls, routes });
+    let desk = Arc::new(Desk {
+        states,
+        v1: site.v1,
+        keys,
+        tokens,
+        hosts: site.hosts,
+        proxies: site.proxies,
+        tls: site.tls,
+        routes,
+    });
     let connections = Arc::new(Connections::of_files(site.files));
     loop {
         let (stream, peer) = match listener.accept().await {
@@ -144,7 +156,7 @@ pub async fn serve(listener: TcpListener, site: Site) -> io::Result<()> {
                 continue;
             }
         };
-        let Some(place) = connections.take(peer.ip()) else { continue };
+        let Some(place) = connections.take(peer.ip(), desk.proxies.trust(peer.ip())) else { continue };
         tokio::spawn(attend(stream, peer, place, desk.clone()));
     }
 }
@@ -162,12 +174,15 @@ struct Desk {
     keys: Arc<Keyring>,
     tokens: Arc<Known>,
     hosts: Hosts,
+    proxies: Proxies,
     tls: Option<Tls>,
     routes: Router,
 }
 
 impl Desk {
     async fn answer(&self, request: Request<hyper::body::Incoming>, peer: SocketAddr) -> Response {
+        let is_passed_on = self.proxies.trust(peer.ip());
+        let peer = self.proxies.client(peer, request.headers());
         let is_of_api = request.method() == Method::POST && request.uri().path() == "/";
         if request.uri().path() != ALIVE
             && let Some(name) = self.hosts.stranger(request.uri(), request.headers())
@@ -187,7 +202,7 @@ impl Desk {
             return self.states.answer(&self.keys, request, peer).await;
         }
         if v1::is_ours(request.uri().path()) {
-            return self.own(request, peer).await.unwrap_or_else(Problem::into_response);
+            return self.own(request, (peer, is_passed_on)).await.unwrap_or_else(Problem::into_response);
         }
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(ConnectInfo(peer));
@@ -203,10 +218,10 @@ impl Desk {
     async fn own(
         &self,
         request: Request<hyper::body::Incoming>,
-        peer: SocketAddr,
+        (peer, is_passed_on): (SocketAddr, bool),
     ) -> Result<Response, Problem> {
         let (head, body) = request.into_parts();
-        let caller = self.caller(&head.headers, peer)?;
+        let caller = self.caller(&head.headers, (peer, is_passed_on))?;
         let (body, room) = self.states.body(&head.headers, body).await?;
         let mut request = Request::from_parts(head, Body::from(body));
         if let Some(room) = room {
@@ -218,14 +233,18 @@ impl Desk {
     }
 
     /// Who asks: the holder of a token; on loopback, where there are neither tokens nor access keys, whoever has the
-    /// machine.
-    fn caller(&self, headers: &HeaderMap, peer: SocketAddr) -> Result<Caller, Problem> {
+    /// machine, and asks without a proxy.
+    fn caller(
+        &self,
+        headers: &HeaderMap,
+        (peer, is_passed_on): (SocketAddr, bool),
+    ) -> Result<Caller, Problem> {
         if headers.contains_key(header::ORIGIN) {
             // Otherwise any page opened on this machine could do all that a program here can.
             return Err(Problem::new(v1::Code::Forbidden, "requests from pages in a browser are not taken"));
         }
         let tokens = self.tokens.get();
-        if tokens.is_empty() && !self.keys.asks() && peer.ip().is_loopback() {
+        if tokens.is_empty() && !self.keys.asks() && peer.ip().is_loopback() && !is_passed_on {
             return Ok(Caller::owner());
         }
         let caller = self.tokens.admit(headers, self.states.api.moment().now);
@@ -260,8 +279,18 @@ fn routes(told: Told) -> Router {
 
 async fn ready(State(told): State<Told>) -> Response {
     match told.health.trouble() {
-        None => "ready\n".into_response(),
+        None => format!("ready\n{}", paused(&told.health.door.gauges())).into_response(),
         Some((what, why)) => problem(StatusCode::SERVICE_UNAVAILABLE, what, &why),
+    }
+}
+
+/// What is paused keeps nobody from being served, but whoever looks why nothing moves is told.
+fn paused(reading: &Reading) -> String {
+    match (reading.pauses, reading.pauses_all) {
+        (0, _) => String::new(),
+        (_, true) => "paused: all machines\n".into(),
+        (1, false) => "paused: 1 machine\n".into(),
+        (count, false) => format!("paused: {count} machines\n"),
     }
 }
 

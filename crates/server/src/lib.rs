@@ -5,6 +5,7 @@
 //! also answers where no server runs and a command has opened the data itself. How data is stored, and when an execution moves, is decided in `store` and `runtime`.
 
 mod commands;
+mod house;
 pub mod http;
 pub mod names;
 pub mod places;
@@ -16,3 +17,4 @@ pub mod v1;
 pub mod who;
 
 pub use commands::{Refusal, RefusalKind, control, data, ends, fold, handle};
+pub use house::{BackedUp, Backups, House, SettingShown};

@@ -53,6 +53,7 @@ fn waits(execution: &Execution, row: &LedgerRow) -> bool {
 pub struct Watch {
     stuck: AtomicU64,
     oldest_pending: AtomicI64,
+    held: AtomicU64,
 }
 
 impl Watch {
@@ -62,6 +63,11 @@ impl Watch {
 
     pub fn oldest_pending(&self) -> Option<Timestamp> {
         Some(self.oldest_pending.load(Ordering::Relaxed)).filter(|at| *at > 0).map(Timestamp)
+    }
+
+    /// How many executions sleep because their machine is paused.
+    pub fn held(&self) -> u64 {
+        self.held.load(Ordering::Relaxed)
     }
 
     fn look(&self, data: &mut Served) -> Result<(), Failure> {
@@ -75,6 +81,8 @@ impl Watch {
         let pending = LedgerFilter { status: Some(LedgerStatus::Pending), ..LedgerFilter::default() };
         let oldest =
             data.read(|reader| reader.ledger(&pending, 1))?.first().map_or(0, |row| row.started_at.0);
+        let held = data.read(|reader| reader.held_counts())?.values().sum();
+        self.held.store(held, Ordering::Relaxed);
         self.stuck.store(rows.len() as u64, Ordering::Relaxed);
         self.oldest_pending.store(oldest, Ordering::Relaxed);
         Ok(())

@@ -9,6 +9,7 @@ mod client;
 mod conditions;
 mod events;
 mod executions;
+mod house;
 mod machines;
 pub mod openapi;
 pub mod page;
@@ -16,6 +17,7 @@ mod problem;
 mod raw;
 mod rule;
 mod shape;
+mod shapes;
 pub mod table;
 mod theirs;
 mod wire;
@@ -28,15 +30,17 @@ pub use wire::{Outgoing, heard};
 use crate::control::{Kind, Request as Verb};
 use crate::data::Served;
 use crate::handle;
+use crate::http::told;
 use crate::names::root_key;
 use crate::places::Pool;
 use crate::sfn::{Api, is_large};
 use crate::who::Caller;
+use crate::who::token::Known;
 use asked::Asked;
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{ConnectInfo, Request};
-use axum::http::{HeaderName, HeaderValue, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::response::Response;
 use axum::routing::{MethodFilter, on};
 use perdura_idempotency::{IDEMPOTENCY_KEY, IdempotencyLayer, IdempotencyService, StartError};
@@ -97,7 +101,7 @@ impl Desk {
         let peer = extensions.get::<ConnectInfo<SocketAddr>>();
         let key = request.headers().get(IDEMPOTENCY_KEY).and_then(|key| key.to_str().ok());
         Ok(Origin {
-            from: peer.map(|ConnectInfo(peer)| peer.to_string().into()),
+            from: peer.map(|ConnectInfo(peer)| told(*peer).into()),
             key: key.map(|key| root_key(key).unwrap_or_else(|_| key.into())),
             ..caller.origin(door, operation.name, self.api.moment().now)
         })
@@ -110,6 +114,23 @@ impl Desk {
         match self.data.door().witness(entry).await {
             Ok(()) => problem,
             Err(unavailable) => crate::Refusal::from(InputError::Unavailable(unavailable)).into(),
+        }
+    }
+
+    /// Does it for as long as the token counts that the request was admitted by. Work under a key goes on, with nobody to tell.
+    async fn while_it_counts<T>(
+        &self,
+        showing: Option<Showing>,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Problem> {
+        let Some((known, headers)) = showing else { return Ok(work.await) };
+        tokio::select! {
+            biased;
+            denied = known.ended(&headers, || self.api.moment().now) => {
+                tracing::debug!(%denied, "a request waits no more");
+                Err(no_more())
+            }
+            done = work => Ok(done),
         }
     }
 
@@ -175,6 +196,20 @@ fn admit(operation: &Operation, request: &Request) -> Result<Caller, Problem> {
 
 fn nobody() -> Problem {
     Problem::new(Code::NotAuthenticated, "nobody says who asks")
+}
+
+fn no_more() -> Problem {
+    Problem::new(Code::NotAuthenticated, "the token does not count any more")
+}
+
+/// What a request was admitted by, where it is to be asked again: the tokens, and the headers that show one.
+type Showing = (Arc<Known>, HeaderMap);
+
+/// `None`: it came by the control socket.
+fn showing(request: &Request) -> Option<Showing> {
+    let known = request.extensions().get::<Arc<Known>>()?.clone();
+    let shown = request.headers().get_all(header::AUTHORIZATION).iter();
+    Some((known, shown.map(|value| (header::AUTHORIZATION, value.clone())).collect()))
 }
 
 /// A body is JSON, and is there only where it is read.
@@ -373,8 +408,9 @@ async fn answer(
         None => request,
     };
     let wait = asked::wait(request.headers());
+    let showing = showing(&request);
     let answered = if rule::is_guarded(operation, &request) {
-        guarded.oneshot(request).await
+        desk.while_it_counts(showing.clone(), guarded.oneshot(request)).await?
     } else {
         bare.oneshot(request).await
     };
@@ -389,7 +425,8 @@ async fn answer(
     match (operation.does, wait) {
         // A repetition waits for the end as the first request does, so what is remembered is the start alone.
         (Does::Starts(_), Some(wait)) if response.status() == StatusCode::CREATED => {
-            executions::ended(&desk.by(origin), response, wait).await
+            let desk = desk.by(origin);
+            desk.while_it_counts(showing, executions::ended(&desk, response, wait)).await?
         }
         (Does::Starts(_) | Does::Waits(_) | Does::Verb(_), _) => Ok(response),
     }

@@ -47,6 +47,21 @@ impl Role {
     }
 }
 
+/// Names in the audit and in the scope of keys that no token and no access key is given.
+const OWNER: &str = "owner";
+const SERVER: &str = "perdura";
+
+/// Who is called so already, however it is written: a token or an access key of that name would be taken for them.
+pub fn namesake(name: &str) -> Option<&'static str> {
+    if name.eq_ignore_ascii_case(OWNER) {
+        Some("the owner of the data")
+    } else if name.eq_ignore_ascii_case(SERVER) {
+        Some("the server itself")
+    } else {
+        None
+    }
+}
+
 /// Whoever sent a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
@@ -60,12 +75,12 @@ pub struct Caller {
 impl Caller {
     /// The owner of the data: whoever can open the control socket, or is on a laptop's loopback.
     pub fn owner() -> Self {
-        Self { tenant: "default".into(), principal: "owner".into(), role: Role::Admin, machines: None }
+        Self { tenant: "default".into(), principal: OWNER.into(), role: Role::Admin, machines: None }
     }
 
     /// The server, by itself.
     pub(crate) fn server() -> Self {
-        Self { principal: "perdura".into(), ..Self::owner() }
+        Self { principal: SERVER.into(), ..Self::owner() }
     }
 
     /// What the audit says of a request of this caller.
@@ -119,6 +134,15 @@ mod tests {
             assert_eq!(Role::read(has.name()), Some(has));
         }
         assert_eq!(Role::read("Admin"), None);
+    }
+
+    #[test]
+    fn the_owner_and_the_server_have_names_that_nobody_else_gets() {
+        for caller in [Caller::owner(), Caller::server()] {
+            assert!(namesake(&caller.principal).is_some(), "{}", caller.principal);
+            assert!(namesake(&caller.principal.to_uppercase()).is_some());
+        }
+        assert_eq!(namesake("owners"), None);
     }
 
     #[test]

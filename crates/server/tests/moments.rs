@@ -5,6 +5,7 @@ use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::{Machine, MachineType};
 use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, Policy, Status, TaskToken, Timestamp};
 use perdura_idempotency::Scope;
+use perdura_idempotency::store::Scrubbed;
 use perdura_runtime::{Nowhere, Options, RealWorld, Runtime, Start, Started, Steps, Taken, View};
 use perdura_server::control::{Answer, LedgerQuestion, Request};
 use perdura_server::data::{Data, Deposit};
@@ -98,6 +99,14 @@ impl Data for Later {
 
     fn erase_answers(&mut self, scopes: &[Scope], key: &str) -> Result<u64, Refusal> {
         self.data.erase_answers(scopes, key)
+    }
+
+    fn scrub_answers(&mut self, bytes_max: u64) -> Result<Scrubbed, Refusal> {
+        self.data.scrub_answers(bytes_max)
+    }
+
+    fn rewrite_small(&mut self, bytes_max: u64) -> Result<bool, Refusal> {
+        self.data.rewrite_small(bytes_max)
     }
 
     fn scrub(&mut self) -> Result<bool, Refusal> {

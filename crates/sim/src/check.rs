@@ -44,6 +44,8 @@ pub enum Promise {
     DoubtIsSticky,
     /// What may not be repeated is not, unless a person says so.
     HeldIsNotRepeated,
+    /// Nothing of a paused machine begins, or where all of it is to stop moves.
+    PausedStands,
     /// Histories, rows, ledger and totals agree with each other.
     HistoriesLegal,
     /// A Map Run ends with its execution, its counts are those of its children, and none of them runs on.
@@ -123,6 +125,12 @@ pub fn nothing_lost(evidence: &Evidence<'_>) -> Vec<String> {
             .push(format!("all have ended, and a new process takes {} into memory", facts.in_memory_at_last));
     }
     complaints
+}
+
+/// Nothing of a paused machine begins, or where all of it is to stop carries out a state, once the process that has it was told; that all of it goes on afterwards is
+/// for [`nothing_lost`] to see.
+pub fn paused_stands(evidence: &Evidence<'_>) -> Vec<String> {
+    evidence.sim.disk().observed.moved.clone()
 }
 
 /// Once everybody is at work again, a request is answered by the node that it reaches, whoever holds the Shard.

@@ -80,7 +80,13 @@ impl Told {
             | Self::Taken(Err(InputError::Unavailable(_) | InputError::Unknown))
             | Self::Ended(Err(InputError::Unavailable(_) | InputError::Unknown)) => true,
             Self::Started(
-                Ok(_) | Err(StartError::Exists(_) | StartError::NoMachine | StartError::TooMany(_)),
+                Ok(_)
+                | Err(
+                    StartError::Exists(_)
+                    | StartError::NoMachine
+                    | StartError::TooMany(_)
+                    | StartError::Paused,
+                ),
             )
             | Self::Taken(Ok(_) | Err(InputError::Parked(_) | InputError::TooMany(_)))
             | Self::Ended(Ok(_) | Err(InputError::Parked(_) | InputError::TooMany(_))) => false,

@@ -1,9 +1,9 @@
 //! The Turns that the store acknowledged, recorded at that moment: the truth that the checkers compare with.
 
 use crate::dice::hash;
-use perdura_engine::{EffectKey, EventKind, ExecutionId, LedgerStatus, Note, Record, StrandId, Turn};
+use perdura_engine::{EffectKey, Event, EventKind, ExecutionId, LedgerStatus, Note, Record, StrandId, Turn};
 use perdura_store::record::{self, TurnBody};
-use perdura_store::{Group, Incarnation, Shard};
+use perdura_store::{Group, Incarnation, MachineId, Shard};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One life of one process.
@@ -39,6 +39,31 @@ pub(crate) struct SeenKey {
     pub(crate) ordered_after_completion: bool,
 }
 
+/// A machine, or without one all of them, is paused.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hold {
+    pub(crate) machine: Option<MachineId>,
+    /// With all that runs.
+    pub(crate) now: bool,
+}
+
+/// Who knows of a pause, until it is over.
+#[derive(Debug)]
+struct Holding {
+    hold: Hold,
+    known_by: BTreeSet<Life>,
+    is_over: bool,
+}
+
+/// Of an execution, what a pause asks.
+#[derive(Clone, Copy, Debug)]
+struct Belongs {
+    machine: MachineId,
+    /// It is a child of a Map Run.
+    is_child: bool,
+    has_entered: bool,
+}
+
 /// All of it.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
@@ -65,6 +90,10 @@ pub(crate) struct Observed {
     pub(crate) taken_down: u64,
     /// What should not have happened.
     pub(crate) complaints: Vec<String>,
+    /// What moved although it was paused.
+    pub(crate) moved: Vec<String>,
+    holds: Vec<Holding>,
+    belongs: BTreeMap<ExecutionId, Belongs>,
 }
 
 impl Observed {
@@ -98,12 +127,21 @@ impl Observed {
             if self.turns.insert((execution, turn.number), seen).is_some() {
                 self.complaints.push(format!("Turn {} of {execution} was committed twice", turn.number));
             }
+            if let Some(begun) = &body.begun {
+                let (machine, is_child) = (begun.machine, begun.child.is_some());
+                self.belongs.insert(execution, Belongs { machine, is_child, has_entered: false });
+            }
             self.see_turn(execution, &body.turn, by, at);
         }
     }
 
     fn see_turn(&mut self, execution: ExecutionId, turn: &Turn, by: Life, at: i64) {
         for record in &turn.records {
+            if let Record::Event(event) = record
+                && !comes_of_an_answer(turn, event)
+            {
+                self.see_move(execution, &event.kind, by);
+            }
             match record {
                 Record::Note(Note::Ledger { strand, key, status }) => {
                     let seen = self.keys.entry(key.clone()).or_default();
@@ -141,6 +179,50 @@ impl Observed {
         }
     }
 
+    /// An execution enters its first state, or carries one out.
+    fn see_move(&mut self, execution: ExecutionId, kind: &EventKind, by: Life) {
+        let Some(belongs) = self.belongs.get_mut(&execution) else { return };
+        let enters = matches!(kind, EventKind::StateEntered { .. });
+        let begins = enters && !std::mem::replace(&mut belongs.has_entered, true);
+        let (machine, is_child) = (belongs.machine, belongs.is_child);
+        let is_held = |holding: &&Holding| {
+            let Hold { machine: held, now } = holding.hold;
+            let moves = if now { begins || carries_out(kind) } else { begins && !is_child };
+            let is_meant = held.is_none_or(|held| held == machine) && moves;
+            is_meant && !holding.is_over && holding.known_by.contains(&by)
+        };
+        if let Some(holding) = self.holds.iter().find(is_held) {
+            self.moved.push(format!("{execution} moved by {by:?}, under {:?}: {kind:?}", holding.hold));
+        }
+    }
+
+    /// Something is paused from now on, by its number; a pause of the same before it is over.
+    pub(crate) fn hold(&mut self, hold: Hold) -> usize {
+        for holding in self.holds.iter_mut().filter(|holding| holding.hold.machine == hold.machine) {
+            holding.is_over = true;
+        }
+        self.holds.push(Holding { hold, known_by: BTreeSet::new(), is_over: false });
+        self.holds.len() - 1
+    }
+
+    /// This process was told, and has nothing on its way that it decided before.
+    pub(crate) fn knows(&mut self, number: usize, life: Life) {
+        self.holds[number].known_by.insert(life);
+    }
+
+    /// This process begins, and reads all that is paused.
+    pub(crate) fn knows_all(&mut self, life: Life) {
+        self.holds.iter_mut().for_each(|holding| drop(holding.known_by.insert(life)));
+    }
+
+    pub(crate) fn is_over(&self, number: usize) -> bool {
+        self.holds[number].is_over
+    }
+
+    pub(crate) fn let_go(&mut self, number: usize) {
+        self.holds[number].is_over = true;
+    }
+
     /// Whether this execution's beginning is on disk.
     pub(crate) fn has_begun(&self, execution: ExecutionId) -> bool {
         self.turns.contains_key(&(execution, 1))
@@ -162,6 +244,28 @@ fn order(seen: &mut SeenKey, strand: StrandId, by: Life) {
     if seen.completed_by.contains(&strand) {
         seen.ordered_after_completion = true;
     }
+}
+
+/// Whether an event comes of a state that is carried out, and not of an answer or of time.
+fn carries_out(kind: &EventKind) -> bool {
+    use perdura_engine::StateType::{Choice, Pass, Succeed};
+    match kind {
+        EventKind::TaskScheduled(_) | EventKind::MapRunStarted { .. } => true,
+        EventKind::StateExited { state_type, .. } => matches!(state_type, Pass | Choice | Succeed),
+        _ => false,
+    }
+}
+
+/// Whether a call that is put on record was answered before it was made, so that nobody makes it, or is made because a person
+/// says so.
+fn comes_of_an_answer(turn: &Turn, scheduled: &Event) -> bool {
+    let answers = |record: &Record| match record {
+        Record::Event(event) => {
+            matches!(event.kind, EventKind::TaskSucceeded { .. }) && event.strand == scheduled.strand
+        }
+        Record::Note(note) => matches!(note, Note::Resolved { .. }),
+    };
+    matches!(scheduled.kind, EventKind::TaskScheduled(_)) && turn.records.iter().any(answers)
 }
 
 /// Whether an event ends a Wait.

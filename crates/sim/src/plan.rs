@@ -115,6 +115,17 @@ pub(crate) enum Fault {
     DiskFull(i64),
     /// Executions that ended so long ago are swept.
     Sweep(i64),
+    /// Somebody pauses a machine, and resumes it after so long.
+    Hold(Held, i64),
+}
+
+/// What somebody pauses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held {
+    /// Of which script; `None`: all machines.
+    pub(crate) script: Option<usize>,
+    /// With all that runs.
+    pub(crate) now: bool,
 }
 
 /// Nothing, a call or two, or all of them.
@@ -178,6 +189,7 @@ impl Plan {
         plan.draw_wrong_clocks(&mut Dice::new(seed, "wrong clocks"));
         plan.draw_probes(&mut Dice::new(seed, "probes"));
         plan.draw_ways(&mut Dice::new(seed, "ways"));
+        plan.draw_holds(&mut Dice::new(seed, "holds"));
         plan
     }
 
@@ -423,6 +435,21 @@ impl Plan {
         for start in named {
             let at = self.calm_from + dice.between(90_000..=120_000);
             self.starts.push(PlannedStart { at, stopped_after: None, redriven: 0, ..start });
+        }
+    }
+
+    /// Machines that are started are paused now and then.
+    fn draw_holds(&mut self, dice: &mut Dice) {
+        // Seeds of one kind of trouble have that, and not this.
+        if self.starts.is_empty() || self.trouble.is_some() || !dice.in_thousand(400) {
+            return;
+        }
+        for _ in 0..dice.between(1..=3) {
+            let at = dice.between(0..=self.calm_from);
+            let script = self.starts[dice.below(self.starts.len() as u64) as usize].script;
+            let script = (!dice.in_thousand(300)).then_some(script);
+            let held = Held { script, now: dice.in_thousand(500) };
+            self.faults.push((at, Fault::Hold(held, dice.between(0..=30_000))));
         }
     }
 

@@ -75,11 +75,15 @@ pub enum Sabotage {
     HoldIgnored,
     /// Commits are written without their entries of the audit.
     AuditForgotten,
+    /// Those that were held are not found when their machine is resumed.
+    HeldForgotten,
+    /// A process that begins does not know what is paused.
+    PausesForgotten,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 38] = [
         Self::NoFence,
         Self::EffectsFirst,
         Self::RepliesFirst,
@@ -116,6 +120,8 @@ impl Sabotage {
         Self::JumpsBelieved,
         Self::HoldIgnored,
         Self::AuditForgotten,
+        Self::HeldForgotten,
+        Self::PausesForgotten,
     ];
 }
 

@@ -5,6 +5,7 @@
 
 mod asking;
 mod faults;
+mod holding;
 mod listing;
 mod map_runs;
 mod moving;
@@ -20,7 +21,7 @@ use crate::facts::Facts;
 use crate::history::History;
 use crate::home::Home;
 use crate::observed::Life;
-use crate::plan::{Fault, HELD, Plan, Trouble};
+use crate::plan::{Fault, HELD, Held, Plan, Trouble};
 use crate::receiver::{DECLINED, Receiver};
 use crate::sabotage::Sabotage;
 use crate::store::{Disk, SharedDisk, SimStore};
@@ -90,6 +91,8 @@ enum Happening {
     HangUp(Arc<()>),
     /// Somebody looks for Shards that nobody serves.
     Balance,
+    /// A machine that was paused goes on.
+    LetGo(Held, usize),
     /// Is everything over?
     Look,
 }
@@ -294,6 +297,7 @@ impl Sim {
             Happening::Respond(life, number, response) => self.respond(life, number, *response),
             Happening::HangUp(wanted) => drop(wanted),
             Happening::Balance => self.balance(),
+            Happening::LetGo(held, number) => self.let_go(held, number),
         }
     }
 
@@ -385,7 +389,7 @@ impl Sim {
         Everybody { holds: self.sabotage != Some(Sabotage::HoldIgnored) }
     }
 
-    fn disk(&self) -> MutexGuard<'_, Disk> {
+    pub(crate) fn disk(&self) -> MutexGuard<'_, Disk> {
         self.disk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -30,6 +30,7 @@ pub fn judge(seed: u64, setting: Setting) -> Verdict {
     add(Promise::AppliedOncePerKey, check::applied_once_per_key(&evidence));
     add(Promise::CompletedNeverRunsAgain, check::completed_never_runs_again(&evidence));
     add(Promise::DoubtIsSticky, check::doubt_is_sticky(&evidence));
+    add(Promise::PausedStands, check::paused_stands(&evidence));
     add(Promise::HeldIsNotRepeated, check::held_is_not_repeated(&evidence));
     add(Promise::HistoriesLegal, check::histories_legal(&evidence));
     add(Promise::MapRunsEnd, check::map_runs_end(&evidence));

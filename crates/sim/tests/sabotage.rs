@@ -52,6 +52,16 @@ fn a_commit_without_its_entries_is_not_what_was_told() {
 }
 
 #[test]
+fn those_that_were_held_and_are_forgotten_never_go_on() {
+    check(Sabotage::HeldForgotten, Promise::NothingLost);
+}
+
+#[test]
+fn a_process_that_does_not_know_what_is_paused_runs_it() {
+    check(Sabotage::PausesForgotten, Promise::PausedStands);
+}
+
+#[test]
 fn a_store_without_a_fence_makes_histories_illegal() {
     check(Sabotage::NoFence, Promise::HistoriesLegal);
 }

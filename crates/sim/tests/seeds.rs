@@ -41,6 +41,8 @@ fn each_happened(counts: &BTreeMap<&'static str, u64>) {
         "holds resolved",
         "inputs passed on",
         "lists",
+        "machines paused",
+        "machines resumed",
         "nodes that took Shards over",
         "pauses",
         "receivers that died",

@@ -95,6 +95,7 @@ impl Load {
             ended_at: Some(Timestamp(self.now)),
             wake: Wake::default(),
             waits: false,
+            held: false,
             redrives: 0,
             redriven_at: None,
             version: None,

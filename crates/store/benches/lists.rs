@@ -52,6 +52,7 @@ fn row(number: u64) -> Row {
         ended_at: Some(Timestamp(number as i64 * 10 + (number % 1_000) as i64)),
         wake: Wake::default(),
         waits: false,
+        held: false,
         redrives: 0,
         redriven_at: None,
         version: None,

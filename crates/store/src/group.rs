@@ -83,6 +83,8 @@ pub struct Row {
     pub wake: Wake,
     /// It sleeps while a worker or a child works for it: a new process has to resume it.
     pub waits: bool,
+    /// It sleeps although it could go on, because its machine is paused.
+    pub held: bool,
     /// How often it was redriven.
     pub redrives: u32,
     pub redriven_at: Option<Timestamp>,

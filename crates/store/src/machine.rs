@@ -144,6 +144,8 @@ pub enum Registry {
     DeletedActivity,
     /// A bearer token: its role, and the hash of its secret.
     Token,
+    /// A machine that is paused, or all of them.
+    Pause,
 }
 
 /// A registered thing.

@@ -349,7 +349,7 @@ impl Catalog for MemoryStore {
     fn register(&mut self, entry: &Registered, by: Option<&Arc<Origin>>) -> Result<(), CommitError> {
         let mut memory = self.lock();
         let before = memory.registry.insert((entry.kind, entry.name.clone()), entry.clone());
-        memory.audit.note(by, |by| Entry::registered(by, entry.kind, &entry.name, before.is_some()));
+        memory.audit.note(by, |by| Entry::registered(by, entry, before.is_some()));
         Ok(())
     }
 

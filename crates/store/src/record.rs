@@ -9,6 +9,7 @@ mod json;
 
 use crate::group::{ChildOf, MachineId, Nesting, RevisionId, Totals};
 use crate::store::StoredTurn;
+use lz4_flex::block::{CompressTable, compress_into_with_table, decompress, get_maximum_output_size};
 use perdura_engine::{EffectKey, ExecutionId, Identity, Turn};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
@@ -40,9 +41,22 @@ fn damage<T>(what: impl Into<String>) -> Result<T, Damage> {
     Err(Damage(what.into()))
 }
 
+/// What compressing needs beside the content. A thread keeps it: to get it anew for each record would take a third as long as
+/// compressing itself.
+#[derive(Default)]
+struct Room {
+    bytes: Vec<u8>,
+    tables: Option<Tables>,
+}
+
+/// Where LZ4 remembers what it has seen: with numbers of two bytes, which are enough for most, and of four.
+struct Tables {
+    small: CompressTable,
+    large: CompressTable,
+}
+
 thread_local! {
-    /// Room to compress into. Cleared room for each record would take a third as long as compressing itself.
-    static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static ROOM: RefCell<Room> = RefCell::default();
 }
 
 pub fn seal(content: &[u8]) -> Vec<u8> {
@@ -61,12 +75,16 @@ pub fn seal(content: &[u8]) -> Vec<u8> {
 }
 
 /// Seals content compressed, without a checksum yet, if that makes it smaller.
-fn compress(content: &[u8], room: &mut Vec<u8>, sealed: &mut Vec<u8>) {
-    let most = lz4_flex::block::get_maximum_output_size(content.len());
+fn compress(content: &[u8], room: &mut Room, sealed: &mut Vec<u8>) {
+    let Room { bytes: room, tables } = room;
+    let most = get_maximum_output_size(content.len());
     if room.len() < most {
         room.resize(most, 0);
     }
-    let written = lz4_flex::block::compress_into(content, room)
+    let new = || Tables { small: CompressTable::small(), large: CompressTable::large() };
+    let Tables { small, large } = tables.get_or_insert_with(new);
+    let table = if content.len() < usize::from(u16::MAX) { small } else { large };
+    let written = compress_into_with_table(content, room, table)
         .expect("the room is as large as the format can ask for");
     if written + 4 < content.len() {
         sealed.reserve_exact(HEADER + 4 + written);
@@ -104,7 +122,7 @@ pub fn open(sealed: &[u8]) -> Result<Vec<u8>, Damage> {
             if length / RATIO_MAX > block.len() {
                 return damage("the record claims an impossible size");
             }
-            lz4_flex::block::decompress(block, length).map_err(|error| Damage(format!("the record: {error}")))
+            decompress(block, length).map_err(|error| Damage(format!("the record: {error}")))
         }
         other => damage(format!("the record is compressed by the unknown method {other}")),
     }

@@ -345,7 +345,7 @@ impl Catalog for SqliteStore {
         self.transact("writing to", |connection| {
             let was_there = registry::one(connection, entry.kind, &entry.name)?.is_some();
             registry::register(connection, entry)?;
-            note(connection, by, |by| Entry::registered(by, entry.kind, &entry.name, was_there))
+            note(connection, by, |by| Entry::registered(by, entry, was_there))
         })
     }
 
@@ -403,9 +403,29 @@ impl Catalog for SqliteStore {
         }
     }
 
+    fn rewrite_small(&mut self, bytes_max: u64) -> Result<bool, CommitError> {
+        self.ready()?;
+        let small = room::used(&self.connection).map(|bytes| bytes <= bytes_max);
+        let rewritten = small.and_then(|is_small| {
+            if is_small {
+                self.connection.execute_batch("VACUUM")?;
+            }
+            Ok(is_small)
+        });
+        match rewritten {
+            Ok(is_small) => Ok(is_small),
+            Err(trouble) if trouble.is_busy() => Err(CommitError::Busy),
+            // Nothing of it was committed, and what is there is as it was.
+            Err(trouble) if trouble.is_full() => Ok(false),
+            Err(trouble) => Err(self.lose("writing anew", trouble)),
+        }
+    }
+
     fn rewrite(&mut self) -> Result<Room, CommitError> {
         self.ready()?;
-        let rewrite = "VACUUM; PRAGMA wal_checkpoint(TRUNCATE)";
+        // It may be larger than memory: what does not fit into the cache goes through a file that has no name.
+        let rewrite =
+            "PRAGMA temp_store = file; VACUUM; PRAGMA temp_store = memory; PRAGMA wal_checkpoint(TRUNCATE)";
         let room = self.connection.execute_batch(rewrite).map_err(Trouble::from);
         match room.and_then(|()| room::free(&self.connection)) {
             Ok(room) => Ok(room),

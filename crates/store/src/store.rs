@@ -262,6 +262,13 @@ pub trait Catalog: Send {
         Ok(true)
     }
 
+    /// Writes the data anew where it has so many bytes at most, so that nothing of what was deleted or overwritten is left in
+    /// the unused parts of pages; then the log has it, until [`scrub`](Self::scrub). `false`: it has more, or there is no room
+    /// for it twice, and it stays as it is. Other commits wait.
+    fn rewrite_small(&mut self, _bytes_max: u64) -> Result<bool, CommitError> {
+        Ok(true)
+    }
+
     /// Writes the data anew, without free room, and so that it gives room back from then on. Nothing else can be done
     /// meanwhile.
     fn rewrite(&mut self) -> Result<Room, CommitError> {

@@ -38,6 +38,7 @@ pub(crate) fn registry_name(kind: Registry) -> &'static str {
         Registry::Activity => "activity",
         Registry::DeletedActivity => "deleted activity",
         Registry::Token => "token",
+        Registry::Pause => "pause",
     }
 }
 

@@ -41,11 +41,11 @@ pub(super) fn explain(text: &str) -> Option<Jackson> {
     Some(Jackson { message: format!("{message}\n at {location}"), location })
 }
 
-/// The same without the place: so AWS tells of the input of an execution, of which an empty one is simply invalid. What
-/// only we refuse is told in our own words.
-pub fn explain_in_a_sentence(text: &str, error: &SyntaxError) -> String {
+/// The same without the place: so AWS tells of the input of an execution, of which an empty one is simply invalid, which is
+/// `of_nothing`. What only we refuse is told in our own words.
+pub fn explain_in_a_sentence(text: &str, error: &SyntaxError, of_nothing: &str) -> String {
     if text.trim().is_empty() {
-        return "Invalid execution input.".to_owned();
+        return of_nothing.to_owned();
     }
     if explain(text).is_none() {
         return error.to_string();

@@ -39,13 +39,14 @@ impl<'n> Reader<'n> {
         top
     }
 
-    /// `QueryLanguage`. What is neither language gets a complaint and counts as JSONata, as on AWS, unless it
-    /// is only spelt wrongly.
+    /// `QueryLanguage`. What is neither language gets a complaint and counts as JSONata, as on AWS, however near it
+    /// is spelt.
     pub(super) fn query_language(&mut self, member: &'n Member, at: &At<'_>) -> QueryLanguage {
         self.one_of(&member.value, &at.member(member), &["JSONPath", "JSONata"]);
-        match member.value.as_str() {
-            Some(text) if text.eq_ignore_ascii_case("JSONPath") => QueryLanguage::JsonPath,
-            _ => QueryLanguage::Jsonata,
+        if member.value.as_str().is_some_and(|said| &**said == "JSONPath") {
+            QueryLanguage::JsonPath
+        } else {
+            QueryLanguage::Jsonata
         }
     }
 

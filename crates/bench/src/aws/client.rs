@@ -3,6 +3,9 @@
 //! A larger client would take processor time from the server that is measured.
 
 use anyhow::{Context, Result, bail};
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -12,7 +15,15 @@ const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 
 /// A request, ready to be sent any number of times.
 #[derive(Debug)]
-pub(super) struct Prepared(Vec<u8>);
+pub(super) struct Prepared {
+    bytes: Vec<u8>,
+    /// Where each has a key of its own; `None`: all are the same.
+    key_at: Option<usize>,
+    /// How many have had one.
+    keyed: Cell<u64>,
+    /// No other process of this kind has it.
+    chance: u64,
+}
 
 impl Prepared {
     pub(super) fn new(address: SocketAddr, action: &str, body: &str) -> Self {
@@ -21,8 +32,39 @@ impl Prepared {
             "POST / HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/x-amz-json-1.0\r\n\
              X-Amz-Target: AWSStepFunctions.{action}\r\nContent-Length: {length}\r\n\r\n"
         );
-        Self([head.as_bytes(), body.as_bytes()].concat())
+        Self::of([head.as_bytes(), body.as_bytes()].concat(), None)
     }
+
+    /// A POST to `/v1`, each time under another `Idempotency-Key`.
+    pub(super) fn keyed(address: SocketAddr, path: &str, body: &str) -> Self {
+        let length = body.len();
+        let before = format!(
+            "POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+             Content-Length: {length}\r\nIdempotency-Key: "
+        );
+        let head = format!("{before}{}\r\n\r\n", key(0, 0));
+        Self::of([head.as_bytes(), body.as_bytes()].concat(), Some(before.len()))
+    }
+
+    fn of(bytes: Vec<u8>, key_at: Option<usize>) -> Self {
+        let chance = RandomState::new().build_hasher().finish();
+        Self { bytes, key_at, keyed: Cell::new(0), chance }
+    }
+
+    /// As it is sent now.
+    fn next(&self) -> Cow<'_, [u8]> {
+        let Some(at) = self.key_at else { return Cow::Borrowed(&self.bytes) };
+        self.keyed.set(self.keyed.get() + 1);
+        let (mut bytes, key) = (self.bytes.clone(), key(self.chance, self.keyed.get()));
+        bytes[at..at + key.len()].copy_from_slice(key.as_bytes());
+        Cow::Owned(bytes)
+    }
+}
+
+/// A UUID of version 4, by number.
+fn key(chance: u64, number: u64) -> String {
+    let (high, low) = (chance >> 32, chance & 0xffff);
+    format!("{high:08x}-{low:04x}-4000-8000-{:012x}", number & 0xffff_ffff_ffff)
 }
 
 /// A kept connection.
@@ -41,7 +83,7 @@ impl Client {
 
     /// Sends a request, and returns the body of its answer, which must be a success.
     pub(super) async fn ask(&mut self, request: &Prepared) -> Result<&str> {
-        self.stream.write_all(&request.0).await.context("a request cannot be sent")?;
+        self.stream.write_all(&request.next()).await.context("a request cannot be sent")?;
         self.read.clear();
         let whole = loop {
             if self.stream.read_buf(&mut self.read).await.context("an answer cannot be read")? == 0 {
@@ -52,7 +94,7 @@ impl Client {
             }
         };
         let body = std::str::from_utf8(&self.read[whole.body]).context("an answer is no text")?;
-        if whole.status != 200 {
+        if !matches!(whole.status, 200 | 201) {
             bail!("the server answers {}: {body}", whole.status);
         }
         Ok(body)
@@ -96,6 +138,16 @@ impl Whole {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_request_has_a_key_of_its_own_where_it_has_one() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        let keyed = Prepared::keyed(address, "/v1/executions", "{}");
+        let (one, two) = (keyed.next().into_owned(), keyed.next().into_owned());
+        assert!(one != two && one.len() == two.len() && one.ends_with(b"\r\n\r\n{}"));
+        let plain = Prepared::new(address, "StartExecution", "{}");
+        assert_eq!(plain.next(), plain.next());
+    }
 
     #[test]
     fn an_answer_is_whole_when_its_body_is_there() {

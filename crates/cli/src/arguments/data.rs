@@ -442,7 +442,8 @@ Examples:
   perdura erase --key 0f0e0d0c-0b0a-4908-8706-050403020100 --yes
 
 Exit codes:
-  0  no file of the data directory has it any more
+  0  no file of the data directory has it any more; where files are too large to be written anew beside a server, it
+     says what may be left, and what to do
   1  there is no such execution, or one of them has not ended
   2  the command line is wrong, or the data cannot be reached")]
 pub(crate) struct EraseArguments {
@@ -517,7 +518,8 @@ pub(crate) struct CleanupArguments {
 /// Give the free room inside the data back to the disk.
 ///
 /// A server does so by itself, but for a tenth that will soon be used. While one runs, pages go back in small slices beside
-/// its commits. Where none runs the file is written anew, which an earlier version's file needs once.
+/// its commits. Where none runs the files are written anew, which an earlier version's file needs once, and large files after
+/// an erasure: no erased byte is in them then.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -5,8 +5,8 @@
 
 use clap::ValueEnum;
 use http::header::{
-    CONNECTION, EXPECT, FORWARDED, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING,
-    UPGRADE, VIA,
+    CONNECTION, CONTENT_LENGTH, EXPECT, FORWARDED, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
+    TRANSFER_ENCODING, UPGRADE, VIA,
 };
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -106,6 +106,10 @@ pub(crate) fn is_host(value: &HeaderValue) -> bool {
 
 /// Prepares the headers of an answer for the client.
 pub(crate) fn back(headers: &mut HeaderMap) {
+    // Where both lengths stand, the body was read by the chunks, and the other one is not its length.
+    if headers.contains_key(TRANSFER_ENCODING) {
+        headers.remove(CONTENT_LENGTH);
+    }
     leave_connection(headers);
     headers.remove(PROXY_AUTHENTICATE);
     append(headers, &VIA, BY);
@@ -179,6 +183,10 @@ mod tests {
             headers(&[("connection", "x-a"), ("x-a", "1"), ("via", "1.1 a"), ("etag", "\"1\"")]);
         back(&mut answered);
         assert_eq!(shown(&answered), ["etag: \"1\"", "via: 1.1 a, 1.1 perdura"]);
+        let mut both =
+            headers(&[("transfer-encoding", "chunked"), ("content-length", "9"), ("etag", "\"1\"")]);
+        back(&mut both);
+        assert_eq!(shown(&both), ["etag: \"1\"", "via: 1.1 perdura"], "the chunks said how long it is");
     }
 
     #[test]

@@ -203,8 +203,7 @@ impl Outside {
             FetchKind::Items { reader, room, .. } => {
                 tasks.read(ReadOrder { reader, feed: ticket.feed(room, send) });
             }
-            kind
-            @ (FetchKind::Children | FetchKind::Results { .. } | FetchKind::Row | FetchKind::Look(_)) => {
+            kind @ (FetchKind::Children | FetchKind::Results { .. }) => {
                 Fetch { ticket, kind }.bring(reader, |order| tasks.write(order), send);
             }
         }

@@ -43,6 +43,6 @@ pub(crate) fn reopen(
             Ok(kept) => tokens.replace(kept),
             Err(error) => tracing::error!(%error, "tokens cannot be read; those from before are used"),
         },
-        Registry::Activity | Registry::DeletedActivity => {}
+        Registry::Activity | Registry::DeletedActivity | Registry::Pause => {}
     }
 }

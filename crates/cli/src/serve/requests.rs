@@ -1,8 +1,9 @@
 //! The record of requests with an `Idempotency-Key`: a file of its own beside the data, part of backups and checks.
 
 use anyhow::{Context, Result};
-use perdura_idempotency::store::{Sqlite, sqlite};
-use perdura_server::data::EraseAnswers;
+use perdura_idempotency::Scope;
+use perdura_idempotency::store::{Scrubbed, Sqlite, sqlite};
+use perdura_server::data::KeptAnswers;
 use perdura_server::v1::{Memory, StoredAnswers};
 use perdura_server::{Refusal, RefusalKind};
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -49,22 +50,40 @@ pub(crate) fn open(folder: &Path, installation: &[u8; 32]) -> Result<Memory> {
     Ok(Memory::new(Arc::new(store), installation))
 }
 
-/// What erases stored answers there, for a command that holds the data while no server runs.
-pub(crate) fn erasing(folder: &Path, installation: [u8; 32]) -> EraseAnswers {
-    let folder = folder.to_owned();
-    Box::new(move |scopes, key| {
-        if !folder.join(NAME).exists() {
-            return Ok(0);
+/// The stored answers there, for a command that holds the data while no server runs.
+pub(crate) struct Kept {
+    pub(crate) folder: PathBuf,
+    pub(crate) installation: [u8; 32],
+}
+
+impl Kept {
+    /// Does something with them, if there are any.
+    fn with<T: Default>(
+        &self,
+        work: impl AsyncFnOnce(StoredAnswers) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        if !self.folder.join(NAME).exists() {
+            return Ok(T::default());
         }
         let broken = |why: String| Refusal::new(RefusalKind::Broken, why);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| broken(error.to_string()))?;
-        let memory = open(&folder, &installation).map_err(|error| broken(format!("{error:#}")))?;
+        let memory = open(&self.folder, &self.installation).map_err(|error| broken(format!("{error:#}")))?;
         runtime.block_on(async {
             let answers = StoredAnswers::open(memory).await.map_err(|error| broken(error.to_string()))?;
-            answers.erase(scopes, key).await
+            work(answers).await
         })
-    })
+    }
+}
+
+impl KeptAnswers for Kept {
+    fn erase(&self, scopes: &[Scope], key: &str) -> Result<u64, Refusal> {
+        self.with(async |answers| answers.erase(scopes, key).await)
+    }
+
+    fn scrub(&self, bytes_max: u64) -> Result<Scrubbed, Refusal> {
+        self.with(async |answers| answers.scrub(bytes_max).await)
+    }
 }
 
 /// Copies it for a backup, before the data is copied: so everything that it records as done is in the copied data.

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use perdura_engine::Arns;
 use perdura_server::http::{AccessKey, AccessKeys, Hosts, Tls};
 use perdura_server::sfn::Quotas;
-use perdura_server::who::Role;
+use perdura_server::who::{Role, namesake};
 use perdura_sigv4::Secret;
 use std::collections::BTreeMap;
 use std::fs;
@@ -126,6 +126,9 @@ fn read<'a>(pairs: impl Iterator<Item = &'a str>, between: fn(char) -> bool) -> 
     for (at, pair) in pairs.enumerate() {
         match pair.split_once(between) {
             Some((id, rest)) if !id.is_empty() && !rest.trim().is_empty() => {
+                if let Some(whose) = namesake(id) {
+                    bail!("key {}: its id is the name of {whose}: use another id", at + 1);
+                }
                 let (secret, role) = match rest.trim().split_once(between) {
                     Some((secret, role)) => (secret, role.trim()),
                     None => (rest.trim(), USUAL.name()),

@@ -126,6 +126,21 @@ pub(crate) static HOSTS: Setting = Setting {
     ..USUAL
 };
 
+pub(crate) static TRUSTED_PROXIES: Setting = Setting {
+    name: "serve.trusted_proxies",
+    variable: "PERDURA_TRUSTED_PROXIES",
+    help: "addresses and networks of proxies whose X-Forwarded-For says who asks, with commas between",
+    ..USUAL
+};
+
+pub(crate) static BACKUP_FOLDER: Setting = Setting {
+    name: "serve.backup_folder",
+    variable: "PERDURA_BACKUP_FOLDER",
+    kind: Kind::Path,
+    help: "the folder that /v1/backup writes to; without it, it writes nothing",
+    ..USUAL
+};
+
 pub(crate) static TLS_CERTIFICATE_FILE: Setting = Setting {
     name: "serve.tls_certificate_file",
     variable: "PERDURA_TLS_CERTIFICATE_FILE",
@@ -361,6 +376,8 @@ pub(crate) static TABLE: &[&Setting] = &[
     &ACCESS_KEY_FILE,
     &ACCESS_KEYS,
     &HOSTS,
+    &TRUSTED_PROXIES,
+    &BACKUP_FOLDER,
     &TLS_CERTIFICATE_FILE,
     &TLS_KEY_FILE,
     &REVEAL_SECRETS,

@@ -20,8 +20,13 @@ MACHINE = {"StartAt": "T", "States": {"T": {"Type": "Task", "Resource": TASK, "E
 ROUTES = {"routes": [{"version": 1, "weight": 100}]}
 # These streams have no end while nothing ends; below they are asked once.
 ENDLESS = {"/v1/executions:events": b"event: open\n", "/v1/executions/{execution}/events": b"id: 1-1\n"}
-# What is for a broken execution, for a task that was taken, or for a call in doubt: it is reached, and refused.
-NEVER_WELL = {"deleteExecution", "completeTask", "failTask", "heartbeatTask", "resolveCall"}
+# What is for a broken execution, for a task that was taken, for a call in doubt, or for a server with a folder for backups: it
+# is reached, and refused. What has ended may be cleaned up before it is erased, so it is erased once before; what is resumed
+# may not be paused at that moment.
+NEVER_WELL = {
+    "deleteExecution", "completeTask", "failTask", "heartbeatTask", "resolveCall", "eraseExecution", "eraseKey", "createBackup",
+    "resumeMachine", "resumeAll",
+}  # fmt: skip
 
 
 def token():
@@ -32,10 +37,11 @@ def token():
     return body + hashlib.sha256(body.encode()).hexdigest()[:8], kept
 
 
-def ask(method, path, body=None, shows=None):
+def ask(method, path, body=None, shows=None, wait=0):
     request = urllib.request.Request(URL + path, method=method, data=None if body is None else json.dumps(body).encode())
     request.add_header("Content-Type", "application/json")
     request.add_header("Idempotency-Key", str(uuid.uuid4()))
+    request.add_header("Prefer", f"wait={wait}")
     if shows:
         request.add_header("Authorization", f"Bearer {shows}")
     with urllib.request.urlopen(request, timeout=20) as answer:
@@ -51,6 +57,7 @@ ask("PUT", "/v1/machines/m", {**MACHINE, "Comment": "2"})
 ask("POST", "/v1/machines/m/versions", {})
 ask("PUT", "/v1/machines/m/aliases/spare", ROUTES)
 ask("PUT", "/v1/machines/spare", MACHINE)
+ask("PUT", "/v1/machines/passes", {"StartAt": "P", "States": {"P": {"Type": "Pass", "End": True}}})
 for connection in ["bank", "spare"]:
     ask("PUT", f"/v1/connections/{connection}", {"sealed": "00"})
 # From the first token on, everybody is asked for one.
@@ -58,6 +65,13 @@ mine, kept = token()
 ask("POST", "/v1/tokens", kept)
 _, gone = token()
 ask("POST", "/v1/tokens", gone, mine)
+
+for path in ["/v1/executions/PASSED/erase", "/v1/erase"]:
+    key = str(uuid.uuid4())
+    passed = ask("POST", "/v1/executions", {"machine": "passes", "rootKey": key}, mine, wait=20)
+    assert passed["status"] == "SUCCEEDED", passed
+    erased = ask("POST", path.replace("PASSED", passed["id"]), {"key": key} if path == "/v1/erase" else {}, mine)
+    assert erased["executions"] == 1, erased
 
 # What is there, and requests that can be carried out; every second request of an operation is about them.
 known = {

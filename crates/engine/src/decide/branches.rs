@@ -57,14 +57,13 @@ impl Turning<'_> {
         }
         let input = self.effective_input(strand, state)?;
         let at_once = self.with_scope(strand, &Seen::input(input.value()), |scope| {
-            map.max_concurrency
-                .as_ref()
-                .map_or(Ok(0), |most| most.integer(scope, "MaxConcurrency", (0, i64::from(u32::MAX))))
+            map.max_concurrency.as_ref().map_or(Ok(0), |most| most.count(scope, "MaxConcurrency"))
         })?;
         if self.trial.is_some() {
             self.see(Stage::MaxConcurrency, &Value::from(at_once).into());
         }
-        let at_once = if at_once == 0 { INLINE_AT_ONCE } else { min(at_once as u32, INLINE_AT_ONCE) };
+        let at_once = u32::try_from(at_once).unwrap_or(INLINE_AT_ONCE);
+        let at_once = if at_once == 0 { INLINE_AT_ONCE } else { min(at_once, INLINE_AT_ONCE) };
         let items = self.items(strand, state, map, &input)?;
         self.check_size(&state.name, &items)?;
         let length = items.value().as_array().map_or(0, <[Value]>::len);

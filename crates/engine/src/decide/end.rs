@@ -15,10 +15,19 @@ impl Turning<'_> {
         self.emit_after(Seq(0), StrandId::TOP, kind);
     }
 
+    /// Whether there is room for one event more, which has to be the last.
+    pub(super) fn is_history_full(&self) -> bool {
+        let most = self.draft.base.identity.limits.events_max;
+        most.is_some_and(|most| self.draft.changes.core.last.0 + 1 >= most)
+    }
+
+    /// The last event says that it is, and follows on whatever came before it.
     pub(super) fn history_is_full(&mut self) {
         let most = self.draft.base.identity.limits.events_max.unwrap_or(u64::MAX);
         let cause = format!("The execution reached the maximum number of history events ({most}).");
-        self.stop(EventKind::ExecutionFailed(Fault::new(RUNTIME, cause)));
+        self.cancel_all();
+        let before = self.draft.changes.core.last;
+        self.emit_after(before, StrandId::TOP, EventKind::ExecutionFailed(Fault::new(RUNTIME, cause)));
     }
 
     /// Redrives, unless that is not allowed, or was done under this token already.

@@ -106,6 +106,7 @@ impl Turning<'_> {
         };
         self.emit(strand, exited);
         match next {
+            Transition::Next(_) if self.is_history_full() => self.history_is_full(),
             Transition::Next(next) => self.enter(strand, next, output),
             Transition::End => self.flow_ended(strand, output),
         }

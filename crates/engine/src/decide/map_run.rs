@@ -116,8 +116,8 @@ impl Turning<'_> {
             QueryLanguage::Jsonata => format!("{name}/Arguments"),
         };
         self.with_scope(strand, &Seen::input(input.value()), |scope| {
-            let count = |scalar: Option<&perdura_asl::machine::Scalar>, name: &str, least: i64| {
-                scalar.map(|scalar| scalar.integer(scope, name, (least, i64::MAX))).transpose()
+            let most = |scalar: Option<&perdura_asl::machine::Scalar>, name: &str| {
+                scalar.map(|scalar| scalar.positive(scope, name)).transpose()
             };
             let arguments = |template: Option<&perdura_asl::machine::Template>, name: &str| match template {
                 Some(template) => template.evaluate(scope, &field(name)).map(Payload::from),
@@ -128,16 +128,19 @@ impl Turning<'_> {
                     resource: reader.resource.clone(),
                     arguments: arguments(reader.arguments.as_ref(), "ItemReader")?,
                     config: reader.config.clone(),
-                    max_items: count(reader.max_items.as_ref(), "MaxItems", i64::MIN)?,
+                    // What is wrong with it is told when the items are read.
+                    max_items: reader
+                        .max_items
+                        .as_ref()
+                        .map(|most| most.integer(scope, "MaxItems", (i64::MIN, i64::MAX)))
+                        .transpose()?,
                 }),
                 None => None,
             };
             let batcher = match &map.batcher {
                 Some(batcher) => Some(BatcherOrder {
-                    max_items: count(batcher.max_items.as_ref(), "MaxItemsPerBatch", 1)?
-                        .map(i64::unsigned_abs),
-                    max_bytes: count(batcher.max_bytes.as_ref(), "MaxInputBytesPerBatch", 1)?
-                        .map(i64::unsigned_abs),
+                    max_items: most(batcher.max_items.as_ref(), "MaxItemsPerBatch")?,
+                    max_bytes: most(batcher.max_bytes.as_ref(), "MaxInputBytesPerBatch")?,
                     input: match &batcher.input {
                         Some(input) => Some(input.evaluate(scope, "ItemBatcher/BatchInput")?.into()),
                         None => None,
@@ -171,9 +174,10 @@ impl Turning<'_> {
                 reader,
                 batcher,
                 writer,
-                max_concurrency: count(map.max_concurrency.as_ref(), "MaxConcurrency", 0)?
-                    .unwrap_or(0)
-                    .unsigned_abs(),
+                max_concurrency: map
+                    .max_concurrency
+                    .as_ref()
+                    .map_or(Ok(0), |most| most.count(scope, "MaxConcurrency"))?,
                 tolerated_count: None,
                 tolerated_percentage: None,
             };

@@ -28,9 +28,9 @@ impl Turning<'_> {
     }
 
     pub(super) fn run(&mut self) {
-        let Limits { turn_states_max, turn_bytes_max, events_max, .. } = self.draft.base.identity.limits;
+        let Limits { turn_states_max, turn_bytes_max, .. } = self.draft.base.identity.limits;
         while self.draft.changes.core.status == Status::Running {
-            if events_max.is_some_and(|most| self.draft.changes.core.last.0 + 1 >= most) {
+            if self.is_history_full() {
                 return self.history_is_full();
             }
             let mut ready = self.draft.changes.core.ready.iter().copied();

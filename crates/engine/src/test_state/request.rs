@@ -50,12 +50,15 @@ pub(super) fn read(request: &Value) -> Result<TestState, Refused> {
     if context.is_some() && !has_mock {
         return refuse("Context can only be specified when a mock is specified");
     }
+    if configuration.map_iteration_failure_count.is_some() && !has_mock {
+        return refuse("mapIterationFailureCount can only be specified when a mock is specified");
+    }
     Ok(TestState {
         definition: definition.unwrap_or_default(),
         role_arn,
         input: match input {
             Some(text) => Payload::from_text(text.clone()).map_err(|error| {
-                let reason = explain_in_a_sentence(&text, &error);
+                let reason = explain_in_a_sentence(&text, &error, "Invalid execution input.");
                 Refused::InvalidExecutionInput(format!("Invalid State Machine Execution Input: '{reason}'"))
             })?,
             None => Payload::default(),

@@ -56,6 +56,14 @@ impl Run {
         )
     }
 
+    /// How many iterations an inline Map would run.
+    pub(super) fn iterations(&self) -> Option<u64> {
+        match (&self.execution.machine.state(StateIx(0)).kind, self.standing()?) {
+            (Kind::Map(_), Standing::Fanning(fan)) => Some(u64::from(fan.total)),
+            _ => None,
+        }
+    }
+
     /// How long a Wait waits from now on.
     pub(super) fn waits(&self, moment: &Moment) -> Option<i64> {
         match self.standing()? {

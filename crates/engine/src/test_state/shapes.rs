@@ -5,6 +5,7 @@
 
 use super::mock::Strictness;
 use perdura_asl::json::Value;
+use perdura_asl::jsonata::Matching;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::LazyLock;
@@ -20,7 +21,8 @@ pub(super) fn complaint(
 ) -> Option<String> {
     let structure = TABLE.answer(service, action)?;
     let Value::Object(_) = result else { return Some("Mocked result must be a JSON object.".into()) };
-    let found = TABLE.check_members(structure, result, strictness)?;
+    let found =
+        Check { table: &TABLE, strictness, matching: Matching::default() }.members(structure, result)?;
     Some(format!("Mock result schema validation error: {found}"))
 }
 
@@ -44,6 +46,7 @@ enum Shape {
     Text {
         least: usize,
         most: Option<usize>,
+        pattern: Option<&'static str>,
     },
     Number {
         least: Option<f64>,
@@ -86,22 +89,31 @@ impl Table {
         let service = self.aliases.get(service).copied().unwrap_or(service);
         self.answers.get(&*format!("{service}:{action}"))
     }
+}
 
+/// One mock under the eyes of the table.
+struct Check<'t> {
+    table: &'t Table,
+    strictness: Strictness,
+    matching: Matching,
+}
+
+impl Check<'_> {
     /// Of all that is wrong the first is told: what is missing, and then what is there, as the mock has it.
-    fn check_members(&self, structure: &Structure, value: &Value, strictness: Strictness) -> Option<String> {
+    fn members(&self, structure: &Structure, value: &Value) -> Option<String> {
         let mut wanted =
-            structure.iter().filter(|member| member.is_required && strictness == Strictness::Strict);
+            structure.iter().filter(|member| member.is_required && self.strictness == Strictness::Strict);
         if let Some(missing) = wanted.find(|member| value.get(member.name).is_none()) {
             return Some(format!("Required field '{}' is missing", missing.name));
         }
         value.as_object()?.iter().find_map(|(name, value)| {
             let member = structure.iter().find(|member| *member.name == **name)?;
-            self.check(&member.kind, value, name, strictness)
+            self.value(&member.kind, value, name)
         })
     }
 
     /// What is wrong with a value; whatever nests in a list or a map is spoken of by the member's name.
-    fn check(&self, kind: &Shape, value: &Value, name: &str, strictness: Strictness) -> Option<String> {
+    fn value(&self, kind: &Shape, value: &Value, name: &str) -> Option<String> {
         let must_be = |what: &str| Some(format!("Field '{name}' must be {what}"));
         match (kind, value) {
             (Shape::Any, _) | (Shape::Boolean, Value::Bool(_)) | (Shape::Timestamp, Value::String(_)) => None,
@@ -115,29 +127,31 @@ impl Table {
                     None
                 }
             }
-            (Shape::Text { least, most }, Value::String(text)) => {
+            (Shape::Text { least, most, pattern }, Value::String(text)) => {
                 let length = text.chars().count();
                 if length < *least {
                     Some(format!("Field '{name}' is smaller than the minimum length"))
                 } else if most.is_some_and(|most| length > most) {
-                    Some(format!("Field '{name}' is larger than the maximum length"))
+                    Some(format!("Field '{name}' exceeds the maximum length"))
+                } else if pattern.is_some_and(|pattern| self.matching.whole(pattern, text) == Some(false)) {
+                    Some(format!("Field '{name}' does not match the expected pattern"))
                 } else {
                     None
                 }
             }
             (Shape::List(of), Value::Array(items)) => {
-                items.iter().find_map(|item| self.check(of, item, name, strictness))
+                items.iter().find_map(|item| self.value(of, item, name))
             }
             (Shape::Map(of), Value::Object(members)) => {
-                members.values().find_map(|member| self.check(of, member, name, strictness))
+                members.values().find_map(|member| self.value(of, member, name))
             }
-            (Shape::Named(shape), _) => match (self.enums.get(shape), value) {
+            (Shape::Named(shape), _) => match (self.table.enums.get(shape), value) {
                 (Some(values), Value::String(text)) => {
                     let is_one = values.split('|').any(|value| value == &**text);
                     (!is_one).then(|| format!("Field '{name}' is not an expected value"))
                 }
                 (Some(_), _) => must_be("a string"),
-                (None, Value::Object(_)) => self.check_members(&self.shapes[shape], value, strictness),
+                (None, Value::Object(_)) => self.members(&self.table.shapes[shape], value),
                 (None, _) => must_be("an object"),
             },
             (Shape::Text { .. } | Shape::Timestamp, _) => must_be("a string"),
@@ -165,14 +179,16 @@ impl Shape {
         if let Some(of) = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')) {
             return Self::Map(Box::new(Self::parse(of)));
         }
+        let (text, pattern) =
+            text.split_once('~').map_or((text, None), |(text, pattern)| (text, Some(pattern)));
         if let Some((least, most)) = bounds(text, "string(") {
-            return Self::Text { least: least.unwrap_or(0), most };
+            return Self::Text { least: least.unwrap_or(0), most, pattern };
         }
         if let Some((least, most)) = bounds(text, "number(") {
             return Self::Number { least, most };
         }
         match text {
-            "string" => Self::Text { least: 0, most: None },
+            "string" => Self::Text { least: 0, most: None, pattern },
             "number" => Self::Number { least: None, most: None },
             "boolean" => Self::Boolean,
             "timestamp" => Self::Timestamp,
@@ -199,14 +215,17 @@ mod tests {
     use perdura_asl::json::parse;
 
     #[test]
-    fn every_shape_that_the_table_refers_to_is_in_it() {
+    fn every_shape_that_the_table_refers_to_is_in_it_and_every_pattern_can_be_read() {
         fn check(table: &Table, kind: &Shape) {
             match kind {
                 Shape::List(of) | Shape::Map(of) => check(table, of),
                 Shape::Named(name) => {
                     assert!(table.shapes.contains_key(name) != table.enums.contains_key(name), "{name}");
                 }
-                Shape::Text { .. }
+                Shape::Text { pattern: Some(pattern), .. } => {
+                    assert!(Matching::default().whole(pattern, "").is_some(), "{pattern}");
+                }
+                Shape::Text { pattern: None, .. }
                 | Shape::Number { .. }
                 | Shape::Boolean
                 | Shape::Timestamp
@@ -299,6 +318,28 @@ mod tests {
                 r#"{"CiphertextBlob": ""}"#,
                 Strict,
                 Some("Field 'CiphertextBlob' is smaller than the minimum length"),
+            ),
+            (
+                "lambda",
+                "invoke",
+                r#"{"ExecutedVersion": "live"}"#,
+                Strict,
+                Some("Field 'ExecutedVersion' does not match the expected pattern"),
+            ),
+            ("lambda", "invoke", r#"{"ExecutedVersion": "$LATEST"}"#, Strict, None),
+            (
+                "aws-sdk:scheduler",
+                "getSchedule",
+                r#"{"ScheduleExpressionTimezone": "Europe/A town whose name is longer than any other one in it"}"#,
+                Present,
+                Some("Field 'ScheduleExpressionTimezone' exceeds the maximum length"),
+            ),
+            (
+                "aws-sdk:dynamodb",
+                "listTables",
+                r#"{"TableNames": ["orders", "two words"]}"#,
+                Present,
+                Some("Field 'TableNames' does not match the expected pattern"),
             ),
             ("lambda", "invoke", r#"{"Payload": [1], "other": {}}"#, Strict, None),
             ("nowhere", "nothing", r#"{"Items": 1}"#, Strict, None),

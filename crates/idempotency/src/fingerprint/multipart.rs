@@ -5,9 +5,9 @@
 //! because the handler behind us reads it with another parser. Preamble, epilogue and other headers of a part are not
 //! part of the form and do not count.
 
-use super::media::MediaType;
-use super::{ContentFault, Parts};
+use super::ContentFault;
 use memchr::memmem::Finder;
+use perdura_canonical::{MediaType, Parts};
 use sha2::{Digest, Sha256};
 
 /// The longest boundary of RFC 2046.

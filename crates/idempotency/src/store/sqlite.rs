@@ -21,7 +21,7 @@ pub use transaction::{NoTransaction, Transaction, TransactionError};
 
 use super::clock::{self, Clock};
 use super::wake::Bells;
-use super::{Pending, Store, StoreError, Swept};
+use super::{Pending, Scrubbed, Store, StoreError, Swept};
 use crate::record::{Claim, Claimed, Completion, Epoch, Grant, Holding, Keep, OperationId, Record, Standing};
 use http::Extensions;
 use presence::Presence;
@@ -223,6 +223,10 @@ impl Store for Sqlite {
 
     fn erase(&self, operation: OperationId) -> Pending<'_, Result<bool, StoreError>> {
         Box::pin(self.0.writer.ask(move |group| group.erase(operation)))
+    }
+
+    fn scrub(&self, bytes_max: u64) -> Pending<'_, Result<Scrubbed, StoreError>> {
+        Box::pin(self.0.writer.scrub(bytes_max))
     }
 
     fn sweep(&self, records_max: u32, keep: Keep) -> Pending<'_, Result<Swept, StoreError>> {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use perdura_idempotency::conformance::{self, KEEP, operation};
 use perdura_idempotency::record::{Claim, Claimed, Completion, Ending, Grant, Holding, Keep, Standing};
 use perdura_idempotency::store::sqlite::{Options, Sqlite};
-use perdura_idempotency::store::{Store, StoreError, Swept};
+use perdura_idempotency::store::{Scrubbed, Store, StoreError, Swept};
 use rusqlite::Connection;
 use std::future::ready;
 use std::time::Duration;
@@ -356,4 +356,36 @@ async fn an_epoch_is_not_given_again_after_its_row_is_gone() {
             assert_eq!(store.sweep(100, KEEP).await.expect("sweeping").records, 1);
         }
     }
+}
+
+/// How often these bytes are in the file or its log.
+fn count(path: &std::path::Path, what: &[u8]) -> usize {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    [path.to_owned(), log.into()]
+        .iter()
+        .filter_map(|path| std::fs::read(path).ok())
+        .map(|bytes| bytes.windows(what.len()).filter(|window| *window == what).count())
+        .sum()
+}
+
+#[tokio::test]
+async fn what_was_erased_is_scrubbed_out_of_a_file_that_is_small_enough() {
+    let folder = Folder::new();
+    let store = Sqlite::open(folder.file(), &Options::default()).expect("opening");
+    for n in 0..400 {
+        let size = [10, 60, 300, 900, 2500][(n % 5) as usize];
+        completed(&store, n, &[format!("Zq7Xw2Kp{n:04}").as_bytes(), &vec![b'y'; size]].concat()).await;
+    }
+    for n in (0..400).filter(|n| n % 10 != 0) {
+        assert!(store.erase(operation(n)).await.expect("erasing"));
+    }
+    assert_eq!(store.scrub(1_000).await.expect("scrubbing"), Scrubbed::TooLarge);
+    assert_eq!(store.scrub(32 << 20).await.expect("scrubbing"), Scrubbed::Clean);
+    assert_eq!(count(folder.file().as_ref(), b"Zq7Xw2Kp"), 40, "the others, once each");
+    let reader = Connection::open(folder.file()).expect("opening beside");
+    reader.execute_batch("BEGIN; SELECT * FROM idempotency_meta").expect("reading");
+    completed(&store, 1_000, b"more").await;
+    let impatient = Sqlite::open(folder.file(), &impatient()).expect("opening again");
+    assert_eq!(impatient.scrub(32 << 20).await.expect("scrubbing"), Scrubbed::Read);
 }

@@ -2,7 +2,7 @@
 
 use crate::running::{Running, Told};
 use perdura_engine::{Timestamp, Wake};
-use perdura_store::{Content, Row, Segment};
+use perdura_store::{Row, Segment};
 
 /// A history longer than this is cut into segments.
 const SEGMENT_BYTES: usize = 256 * 1024;
@@ -32,25 +32,29 @@ impl Rows {
         running.tail.first = running.turns + 1;
     }
 
-    /// It ended or sleeps: its row is all that is needed. One that is put off waits for whoever resumes it.
-    pub(super) fn rest(&mut self, running: &mut Running, is_put_off: bool, now: Timestamp) {
+    /// It ended or sleeps: its row is all that is needed. One that is put off waits for whoever resumes it. Which row it is.
+    pub(super) fn rest(&mut self, running: &mut Running, is_put_off: bool, now: Timestamp) -> usize {
         let execution = &running.execution;
         let is_ended = execution.is_ended();
         let row = Row {
             awake: false,
             waits: !is_ended && (is_put_off || execution.is_attended()),
+            // What could go on and rests all the same is held.
+            held: execution.goes_on(),
             wake: if is_ended { Wake::default() } else { execution.next_wake() },
             ..running.row()
         };
-        self.put(row, running.content());
+        self.put(row, running);
         running.told = if is_ended { Told::Ended } else { Told::Asleep };
         running.since = now;
+        self.written.len() - 1
     }
 
-    /// It runs on, and its row has all of it so far; how many bytes that took.
-    pub(super) fn take_down(&mut self, running: &mut Running) -> u64 {
+    /// It runs on, and its row has all of it so far; which row it is, and how many bytes that took.
+    pub(super) fn take_down(&mut self, running: &mut Running) -> (usize, u64) {
         running.told = Told::Awake;
-        self.put(running.row(), running.content())
+        let bytes = self.put(running.row(), running);
+        (self.written.len() - 1, bytes)
     }
 
     /// Its row says that it runs.
@@ -61,9 +65,10 @@ impl Rows {
         }
     }
 
-    fn put(&mut self, row: Row, content: Content) -> u64 {
+    fn put(&mut self, row: Row, running: &Running) -> u64 {
+        let content = running.content();
         let state = content.state.as_ref().map_or(0, |state| state.bytes.len());
-        let bytes = (content.tail.len() + state) as u64;
+        let bytes = (running.tail.bytes.len() + state) as u64;
         self.bytes += bytes;
         self.written.push(Row { content: Some(content), ..row });
         bytes

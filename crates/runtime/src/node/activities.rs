@@ -155,11 +155,7 @@ impl Node {
             let (execution, worker) = (task.token.execution, poller.worker.clone());
             let input = Input::TaskStarted { by: By::Token(task.token), worker };
             let handing = Handing { activity: activity.clone(), task, poller };
-            self.errands.push_back(Errand::Input {
-                execution,
-                input,
-                reply: ReplyTo::Worker(Box::new(handing)),
-            });
+            self.errands.push(Errand::Input { execution, input, reply: ReplyTo::Worker(Box::new(handing)) });
         }
     }
 

@@ -103,7 +103,7 @@ impl Node {
             return;
         }
         let id = order.id();
-        if let Some(slot) = self.slots.get_mut(&id) {
+        if let Some(slot) = self.executions.get_mut(id) {
             // Where its first Turn is on its way, that commit answers; any other commit does not.
             let is_beginning = match &slot.body {
                 Body::Here(child) => child.begun.is_some(),
@@ -113,7 +113,7 @@ impl Node {
             match slot.begun() {
                 _ if let Some(reason) = &slot.parked => {
                     let error = InputError::Parked(reason.clone());
-                    self.errands.push_back(order.step.answer(unreachable_child(&error)));
+                    self.errands.push(order.step.answer(unreachable_child(&error)));
                 }
                 Some(child) => {
                     let (child, began) = (child.execution.identity().clone(), child.execution.started_at());
@@ -142,7 +142,7 @@ impl Node {
                 return self.found_child(order.step, &child, began);
             }
             Some(Told::Child(Child::There(Err(missing)))) => {
-                return self.errands.push_back(order.step.answer(unreachable_child(&missing.into())));
+                return self.errands.push(order.step.answer(unreachable_child(&missing.into())));
             }
             Some(Told::Child(Child::Refused(why))) => {
                 let fault = match why {
@@ -155,29 +155,29 @@ impl Node {
             Some(Told::Child(Child::Begins(chosen))) => order.chosen = Some(chosen.clone()),
             // Where it was read with what it begins, it is its name that is asked for.
             Some(_) | None if order.chosen.is_some() => {}
-            Some(_) | None => return self.asked.ask(ask, Some(Errand::Child(order))),
+            Some(_) | None => return self.errands.ask(ask, Some(Errand::Child(order))),
         }
         self.begin_child(order, hearing, moment);
     }
 
     /// Whether a step still wants its child to begin.
     pub(super) fn wants_child(&self, step: &ParentStep) -> bool {
-        self.slots.get(&step.execution).is_some_and(|slot| {
+        self.executions.get(step.execution).is_some_and(|slot| {
             let is_ending = slot.stops || slot.child.is_some_and(|child| self.map_runs.is_ending(child));
             !is_ending && slot.calls.begins_child(step.strand, &step.key)
         })
     }
 
     pub(super) fn refuse_child(&mut self, order: &ChildOrder, fault: Fault) {
-        self.errands.push_back(order.step.clone().answer(refused(fault)));
+        self.errands.push(order.step.clone().answer(refused(fault)));
     }
 
     /// The child of a step is there already. How it stands is looked at once more: it may have moved since it was read.
     fn found_child(&mut self, step: ParentStep, child: &Identity, began: Timestamp) {
         let begun = step.wait.begun(&child.arn, began);
-        self.errands.push_back(step.clone().answer(begun));
+        self.errands.push(step.clone().answer(begun));
         if step.waits_for_the_end() {
-            self.errands.push_back(Errand::AwaitEnd { step: Box::new(step), child: child.id });
+            self.errands.push(Errand::AwaitEnd { step: Box::new(step), child: child.id });
         }
     }
 
@@ -199,11 +199,11 @@ impl Node {
                     // It was asked for one that could not begin.
                     let (machine, name) = (record.machine, name.clone());
                     let ask = Ask::Name { machine, name, wanted_by: Some(own) };
-                    return self.asked.ask(ask, Some(Errand::Child(order)));
+                    return self.errands.ask(ask, Some(Errand::Child(order)));
                 }
-                Err(ask) => return self.asked.ask(ask, Some(Errand::Child(order))),
+                Err(ask) => return self.errands.ask(ask, Some(Errand::Child(order))),
             };
-            if self.held(holder.id).is_err() {
+            if self.shards.hold(holder.id).is_err() {
                 return self.share_elsewhere(order, holder.id);
             }
             if self.has_begun(&holder) {
@@ -213,7 +213,7 @@ impl Node {
             id = holder.id;
         }
         if order.began {
-            return self.errands.push_back(order.step.answer(swept_child()));
+            return self.errands.push(order.step.answer(swept_child()));
         }
         // Somebody reserved the name and never began: it begins under that id, which may be of another Shard. So it is one
         // that the step shares, as if that one had begun it.
@@ -244,7 +244,7 @@ impl Node {
     /// another one.
     fn name_is_taken(&mut self, order: Box<ChildOrder>, holder: &Holder<'_>, arn: &str) {
         let Ok(asked) = &order.asked else { return };
-        let other = match (self.slots.get_mut(&holder.id), holder.stored) {
+        let other = match (self.executions.get_mut(holder.id), holder.stored) {
             (Some(slot), _) if slot.parked.is_some() => None,
             (Some(slot), _) => match slot.begun() {
                 Some(running) => Some(&running.execution),
@@ -266,7 +266,7 @@ impl Node {
     /// A child is on disk: the step is told.
     pub(super) fn child_began(&mut self, step: ParentStep, child: &Execution) {
         let begun = step.wait.begun(&child.identity().arn, child.started_at());
-        self.errands.push_back(step.answer(begun));
+        self.errands.push(step.answer(begun));
     }
 
     /// A step waits for its child's end again.
@@ -284,23 +284,23 @@ impl Node {
             let named = Asked::named(step.arguments.value()).map(|(_, name)| Arc::from(name));
             let other = shared
                 .zip(named)
-                .and_then(|((machine, stored), name)| self.names.get(&(machine, name)).copied().or(stored));
+                .and_then(|((machine, stored), name)| self.executions.named(machine, name).or(stored));
             return match other {
-                Some(child) => self.errands.push_back(Errand::AwaitEnd { step, child }),
-                None => self.errands.push_back(step.answer(unreachable_child(&InputError::Unknown))),
+                Some(child) => self.errands.push(Errand::AwaitEnd { step, child }),
+                None => self.errands.push(step.answer(unreachable_child(&InputError::Unknown))),
             };
         }
         match self.known(id, hearing) {
             Ok(Some(child)) => self.await_child(*step, &child),
-            Ok(None) if self.slots.contains_key(&id) => self.watch_for(*step, id),
+            Ok(None) if self.executions.has(id) => self.watch_for(*step, id),
             Ok(None) => match Asked::named(step.arguments.value()) {
                 Some((machine, name)) => {
                     let ask = Ask::Shared { child: id, machine: machine.into(), name: name.into() };
-                    self.asked.ask(ask, Some(Errand::Await(step)));
+                    self.errands.ask(ask, Some(Errand::Await(step)));
                 }
-                None => self.errands.push_back(step.answer(unreachable_child(&InputError::Unknown))),
+                None => self.errands.push(step.answer(unreachable_child(&InputError::Unknown))),
             },
-            Err(Absent::Unread) => self.wait_for(id, Errand::Await(step)),
+            Err(Absent::Unread) => self.errands.wait_for(id, Errand::Await(step)),
             // It is asked for again when this node is opened again.
             Err(Absent::Not(error)) => {
                 tracing::error!(child = %id, %error, "a child cannot be waited for");
@@ -309,17 +309,17 @@ impl Node {
     }
 
     pub(super) fn await_end_of(&mut self, step: Box<ParentStep>, child: ExecutionId, hearing: &Hearing) {
-        if self.held(child).is_err() {
+        if self.shards.hold(child).is_err() {
             return self.await_elsewhere(step, child, hearing);
         }
         match self.known(child, hearing) {
             Ok(Some(known)) => self.await_child(*step, &known),
-            Ok(None) if self.slots.contains_key(&child) => self.watch_for(*step, child),
-            Ok(None) => self.errands.push_back(step.answer(unreachable_child(&InputError::Unknown))),
-            Err(Absent::Unread) => self.wait_for(child, Errand::AwaitEnd { step, child }),
+            Ok(None) if self.executions.has(child) => self.watch_for(*step, child),
+            Ok(None) => self.errands.push(step.answer(unreachable_child(&InputError::Unknown))),
+            Err(Absent::Unread) => self.errands.wait_for(child, Errand::AwaitEnd { step, child }),
             Err(Absent::Not(error)) => {
                 tracing::error!(%child, %error, "a child cannot be waited for now");
-                self.later.push(Errand::AwaitEnd { step, child });
+                self.errands.put_off(Errand::AwaitEnd { step, child });
             }
         }
     }
@@ -328,7 +328,7 @@ impl Node {
         match Ending::of(child) {
             Some(_) => {
                 let outcome = Box::new(step.wait.ended(child));
-                self.errands.push_back(Errand::Ended { step: Box::new(step), outcome });
+                self.errands.push(Errand::Ended { step: Box::new(step), outcome });
             }
             None => self.watch_for(step, child.identity().id),
         }
@@ -345,18 +345,18 @@ impl Node {
         let parent = step.execution;
         match self.awake(parent, hearing, moment) {
             Ok(()) => {}
-            Err(Absent::Unread) => return self.wait_for(parent, Errand::Ended { step, outcome }),
+            Err(Absent::Unread) => return self.errands.wait_for(parent, Errand::Ended { step, outcome }),
             Err(Absent::Not(error)) => {
                 return tracing::warn!(%parent, %error, "it cannot be told of the end of its child");
             }
         }
-        let slot = self.slots.get_mut(&parent).expect("it is awake");
+        let slot = self.executions.get_mut(parent).expect("it is awake");
         let waits = |execution: &Execution| execution.calls().any(|(_, key, _)| key == step.key);
         match slot.running() {
             // What is being committed may be that answer.
             None if slot.parked.is_none() => slot.then.push(Errand::Ended { step, outcome }),
             Some(running) if waits(&running.execution) && !slot.has_answer(&step.key) => {
-                self.errands.push_back(step.answer(*outcome));
+                self.errands.push(step.answer(*outcome));
             }
             Some(_) | None => {}
         }
@@ -370,14 +370,14 @@ impl Node {
     /// A child ended: the step that waits for it is told how.
     pub(super) fn child_ended(&mut self, step: ParentStep, child: &Execution) {
         let ended = step.wait.ended(child);
-        self.errands.push_back(step.answer(ended));
+        self.errands.push(step.answer(ended));
     }
 
     /// Nobody waits for the end of a child any more: it is stopped. Whether this process knows that it was waited for
     /// does not count: the step's time may have run out before the step was resumed here.
     pub(super) fn stop_child(&mut self, key: &EffectKey) {
         let own = ExecutionId::of_child(key, 0);
-        let is_known = self.watchers.has(own) || self.slots.contains_key(&own);
+        let is_known = self.watchers.has(own) || self.executions.has(own);
         let id = if is_known { own } else { self.watchers.awaited_by(key).unwrap_or(own) };
         self.watchers.drop_step(id, key);
         self.stop_tree(id);
@@ -390,11 +390,11 @@ impl Node {
         let mut seen = BTreeSet::from([root]);
         while let Some(id) = tree.pop_front() {
             // It is stopped already, with all that was known to be below it.
-            if self.slots.get(&id).is_some_and(|slot| slot.stops) {
+            if self.executions.get(id).is_some_and(|slot| slot.stops) {
                 continue;
             }
             let input = Input::Stop { fault: Fault::default() };
-            self.errands.push_back(Errand::Input { execution: id, input, reply: ReplyTo::Nobody });
+            self.errands.push(Errand::Input { execution: id, input, reply: ReplyTo::Nobody });
             let below = self.below(id);
             tree.extend(below.into_iter().filter(|child| seen.insert(*child)));
         }
@@ -423,14 +423,15 @@ impl Node {
 
     /// A Turn of an execution is over; unless a stop is still to come, it may start children.
     pub(super) fn may_start_again(&mut self, id: ExecutionId) {
-        if let Some(slot) = self.slots.get_mut(&id) {
+        if let Some(slot) = self.executions.get_mut(id) {
             slot.stops = slot.is_stopping();
         }
     }
 
     /// The process before this one may have ended between the commit that gave a child up and the child's stop.
     pub(super) fn parent_of(&self, running: &Running) -> Option<Errand> {
-        let is_meant = self.performs_for(running.id()) && self.is_from_before(&running.execution);
+        let is_meant =
+            self.performs_for(running.id()) && self.sleepers.resuming.is_from_before(&running.execution);
         let key = running.awaited_by.clone().filter(|key| is_meant && key.execution().is_some())?;
         Some(Errand::Parent { child: running.id(), key })
     }
@@ -438,7 +439,7 @@ impl Node {
     /// Stops a child of an earlier process if its step does not wait for it.
     pub(super) fn ask_for_parent(&mut self, child: ExecutionId, key: EffectKey, hearing: &Hearing) {
         let Some(parent) = key.execution() else { return };
-        if let Some(slot @ Slot { body: Body::Away(_), parked: None, .. }) = self.slots.get_mut(&parent) {
+        if let Some(slot @ Slot { body: Body::Away(_), parked: None, .. }) = self.executions.get_mut(parent) {
             return slot.then.push(Errand::Parent { child, key });
         }
         match self.known(parent, hearing) {
@@ -449,13 +450,13 @@ impl Node {
                 }
             }
             Ok(None) => self.stop_tree(child),
-            Err(Absent::Unread) => return self.wait_for(parent, Errand::Parent { child, key }),
+            Err(Absent::Unread) => return self.errands.wait_for(parent, Errand::Parent { child, key }),
             Err(Absent::Not(error)) => {
                 tracing::warn!(%child, %error, "whether it is waited for cannot be told");
             }
         }
         // A stop goes before all that waits for it.
-        if let Some(slot) = self.slots.get_mut(&child) {
+        if let Some(slot) = self.executions.get_mut(child) {
             slot.gate.awaits_parent = false;
         }
         self.make_ready(child);

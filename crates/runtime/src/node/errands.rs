@@ -3,15 +3,17 @@
 //! An errand looks at memory, then at what was just read, and otherwise asks and waits. So it runs once more with the
 //! answer, from its beginning, and finds what has happened meanwhile.
 
+use super::ReplyTo;
+use super::asked::Questions;
 use super::children::{ChildOrder, ParentStep};
 use super::map_run::Redrive;
+use super::shared::Mail;
 use super::start::Starting;
-use super::{Node, ReplyTo, Watcher};
-use crate::librarian::{Ask, Finding, Missing, Stored, Subject, Told};
-use crate::message::{Ending, InputError, Reply, Slice, StartError, Unavailable};
-use crate::peers::Asked;
-use perdura_engine::{EffectKey, Execution, ExecutionId, Input, Moment, Outcome, Wake};
-use perdura_store::{Failure, Swept};
+use crate::librarian::{Ask, Missing, Stored, Subject, Told};
+use crate::message::{AdjustError, Ending, InputError, MapRunChange, Reply, Slice, StartError, Unavailable};
+use perdura_engine::{EffectKey, ExecutionId, Input, Outcome};
+use perdura_store::{Failure, MapRunRow, Swept};
+use std::collections::VecDeque;
 use uuid::Uuid;
 
 /// Something to do, now or as soon as what it needs is read.
@@ -28,6 +30,8 @@ pub(super) enum Errand {
     Sweep { slice: Slice, reply: Reply<Result<Swept, Unavailable>> },
     /// A sleeper of an earlier process.
     Resume(ExecutionId),
+    /// A sleeper that was held.
+    Release(ExecutionId),
     /// A child to start.
     Child(Box<ChildOrder>),
     /// The end of a child to wait for.
@@ -44,14 +48,85 @@ pub(super) enum Errand {
     Redrive(Redrive),
     /// A child of a Map Run that is to be stopped.
     StopChild { run: Uuid, child: ExecutionId },
+    /// Somebody who asks how a Map Run stands.
+    ShowRun { run: Uuid, reply: Reply<Option<Box<MapRunRow>>> },
+    /// Somebody who changes the bounds of a Map Run.
+    AdjustRun { run: Uuid, change: MapRunChange, reply: Reply<Result<(), AdjustError>> },
     /// A Map Run comes to its end as soon as whoever waits for it is in memory.
     Finish { run: Uuid, parent: ExecutionId },
 }
 
+/// What is to be done here, and what waits for an answer.
+pub(super) struct Errands {
+    next: VecDeque<Errand>,
+    /// What cannot be told here now, and is looked at again in a while.
+    put_off: Vec<Errand>,
+    pub(super) asked: Questions,
+    pub(super) mail: Mail,
+}
+
+impl Errands {
+    pub(super) fn numbered_from(number: u128) -> Self {
+        let (next, put_off) = (VecDeque::new(), Vec::new());
+        Self { next, put_off, asked: Questions::numbered_from(number), mail: Mail::default() }
+    }
+
+    pub(super) fn push(&mut self, errand: Errand) {
+        self.next.push_back(errand);
+    }
+
+    pub(super) fn extend(&mut self, errands: impl IntoIterator<Item = Errand>) {
+        self.next.extend(errands);
+    }
+
+    /// Nothing is known now that this needs: it is looked at again in a while.
+    pub(super) fn put_off(&mut self, errand: Errand) {
+        self.put_off.push(errand);
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Errand> {
+        self.next.pop_front()
+    }
+
+    /// Asks, unless that is asked already; an errand waits for the answer.
+    pub(super) fn ask(&mut self, ask: Ask, errand: Option<Errand>) {
+        self.asked.ask(ask, errand);
+    }
+
+    /// An errand waits until this execution is read.
+    pub(super) fn wait_for(&mut self, execution: ExecutionId, errand: Errand) {
+        self.ask(Ask::Execution(execution), Some(errand));
+    }
+
+    /// A while is over.
+    pub(super) fn look_again(&mut self) {
+        self.asked.ask_again();
+        self.next.extend(self.put_off.drain(..));
+    }
+
+    /// How many are to be done at once.
+    pub(super) fn len(&self) -> usize {
+        self.next.len()
+    }
+
+    /// Nothing is to be done at once.
+    pub(super) fn is_empty(&self) -> bool {
+        self.next.is_empty()
+    }
+
+    pub(super) fn are_put_off(&self) -> bool {
+        !self.put_off.is_empty()
+    }
+
+    pub(super) fn into_all(self) -> impl Iterator<Item = Errand> {
+        self.next.into_iter().chain(self.put_off).chain(self.asked.into_errands())
+    }
+}
+
 /// What was just read, and about what.
 pub(super) struct Heard {
-    subject: Subject,
-    told: Told,
+    pub(super) subject: Subject,
+    pub(super) told: Told,
 }
 
 /// What an errand was told, if it waited for something.
@@ -91,11 +166,12 @@ impl From<&Missing> for InputError {
 
 impl Errand {
     /// It could not be read. What nobody would say again waits: the end of a child, a stop, a timer, a task for a worker.
-    fn tell(self, failure: &Failure) -> Option<Self> {
+    pub(super) fn tell(self, failure: &Failure) -> Option<Self> {
         let why = Unavailable::Store(failure.to_string().into());
         match self {
             Self::Input { reply: ReplyTo::Nobody | ReplyTo::Parent(_) | ReplyTo::Worker(_), .. }
             | Self::Resume(_)
+            | Self::Release(_)
             | Self::Child(_)
             | Self::Await(_)
             | Self::AwaitEnd { .. }
@@ -109,6 +185,8 @@ impl Errand {
             | Self::Input { reply: ReplyTo::Taken(_) | ReplyTo::Started(_), .. }
             | Self::Watch { .. }
             | Self::GiveUp { .. }
+            | Self::ShowRun { .. }
+            | Self::AdjustRun { .. }
             | Self::Sweep { .. }) => {
                 errand.refuse(&why);
                 None
@@ -125,8 +203,12 @@ impl Errand {
             Self::Watch { reply, .. } => reply.send(Err(error)),
             Self::GiveUp { reply, .. } => reply.send(Err(error)),
             Self::Sweep { reply, .. } => reply.send(Err(why.clone())),
+            // Whoever asks reads its row, and learns why not.
+            Self::ShowRun { reply, .. } => reply.send(None),
+            Self::AdjustRun { reply, .. } => reply.send(Err(AdjustError::Unavailable(why.clone()))),
             // What waits in an execution is taken up again with it.
             Self::Resume(_)
+            | Self::Release(_)
             | Self::Child(_)
             | Self::Await(_)
             | Self::AwaitEnd { .. }
@@ -136,157 +218,6 @@ impl Errand {
             | Self::Redrive(_)
             | Self::StopChild { .. }
             | Self::Finish { .. } => {}
-        }
-    }
-}
-
-impl Node {
-    /// Something was read, or could not be.
-    pub fn hear(&mut self, answer: Finding, moment: &Moment) {
-        let moment = &self.anchor.see(moment);
-        for definition in &answer.fresh {
-            self.library.put(definition.clone());
-        }
-        if let Err(failure) = &answer.told {
-            tracing::error!(%failure, "what is needed cannot be read");
-            return self.asked.failed(&answer, |errand| errand.tell(failure));
-        }
-        let Some(errands) = self.asked.answered(&answer) else { return };
-        let Finding { subject, told: Ok(told), .. } = answer else { return };
-        match (&subject, told) {
-            (Subject::Due(clock, shard), Told::Due(page)) => self.timers.told((*clock, *shard), page),
-            (Subject::Holders, Told::Holders(holders)) => self.holders = Some(holders),
-            (Subject::First, Told::First(first)) => self.timers.told_first(first),
-            (Subject::Waiting(shard), Told::Waiting(page)) => self.resuming.told(*shard, page),
-            (_, told) => {
-                // A child that was to begin may not have taken its place.
-                self.room.has_changed |= matches!(subject, Subject::Child(_));
-                let mut hearing = Some(Heard { subject, told });
-                for errand in errands {
-                    self.run(errand, &mut hearing, moment);
-                }
-            }
-        }
-    }
-
-    /// Does what one execution meant for another.
-    pub(super) fn run_errands(&mut self, moment: &Moment) {
-        self.read_mail();
-        while let Some(errand) = self.errands.pop_front() {
-            self.run(errand, &mut None, moment);
-        }
-    }
-
-    /// Runs one, with what it was told, if it was.
-    pub(super) fn run(&mut self, errand: Errand, hearing: &mut Hearing, moment: &Moment) {
-        match errand {
-            Errand::Start(start) => self.start(start, hearing, moment),
-            Errand::Input { execution, input, reply } => {
-                self.give(execution, input, reply, (hearing, moment));
-            }
-            Errand::Watch { execution, reply } => self.watch(execution, reply, hearing),
-            Errand::GiveUp { execution, reply } => self.give_up(execution, reply, hearing),
-            Errand::Sweep { slice, reply } => self.sweep(slice, reply, hearing),
-            Errand::Resume(execution) => self.resume(execution, hearing, moment),
-            Errand::Child(order) => self.start_child(order, hearing, moment),
-            Errand::Await(step) => self.await_end(step, hearing),
-            Errand::AwaitEnd { step, child } => self.await_end_of(step, child, hearing),
-            Errand::LookElsewhere { step, child } => self.look_elsewhere(step, child, hearing),
-            Errand::Ended { step, outcome } => self.tell_of_end(step, outcome, (hearing, moment)),
-            Errand::Parent { child, key } => self.ask_for_parent(child, key, hearing),
-            Errand::Redrive(redrive) => self.redrive_map_child(redrive, hearing, moment),
-            Errand::StopChild { run, child } => self.stop_map_child(run, child, hearing, moment),
-            Errand::Finish { run, parent } => self.finish_run_of(run, parent, hearing, moment),
-        }
-    }
-
-    /// An errand waits until this execution is read.
-    pub(super) fn wait_for(&mut self, execution: ExecutionId, errand: Errand) {
-        self.asked.ask(Ask::Execution(execution), Some(errand));
-    }
-
-    /// Gives an execution something, which wakes it up if it sleeps.
-    fn give(
-        &mut self,
-        execution: ExecutionId,
-        input: Input,
-        reply: ReplyTo,
-        (hearing, moment): (&mut Hearing, &Moment),
-    ) {
-        let redrives = matches!(input, Input::Redrive | Input::RedriveOnce { .. });
-        let takes_place = redrives && matches!(reply, ReplyTo::Taken(_));
-        // One that was read has its room.
-        let is_asleep = !self.slots.contains_key(&execution) && hearing.is_none();
-        if takes_place && is_asleep && !self.has_room() {
-            return reply.refuse(InputError::Unavailable(Unavailable::Full));
-        }
-        let comes_by_timer = matches!(input, Input::Timer) && !self.slots.contains_key(&execution);
-        match self.awake(execution, hearing, moment) {
-            Ok(()) if comes_by_timer => {
-                let wake = self.slots.get(&execution).map_or(Wake::default(), |slot| slot.wake);
-                self.timers.went_off(execution, self.anchor.due(execution, wake), moment);
-                self.put(execution, input, reply);
-            }
-            Ok(()) => match self.may_be_redriven(execution, &input) {
-                Err(error) if takes_place => reply.refuse(error),
-                Ok(()) | Err(_) => self.put(execution, input, reply),
-            },
-            Err(Absent::Unread) => {
-                self.wait_for(execution, Errand::Input { execution, input, reply });
-            }
-            Err(Absent::Not(error)) => match reply {
-                ReplyTo::Worker(handing) => {
-                    tracing::warn!(%execution, %error, "its task cannot be handed to a worker");
-                    self.not_handed_over(*handing);
-                }
-                // A child that is shared with others, and given up: whoever holds it stops it.
-                ReplyTo::Nobody if self.held(execution).is_err() && matches!(input, Input::Stop { .. }) => {
-                    self.stray(execution, Asked::Input { input, reply: Reply::new(drop) }, None);
-                }
-                reply => reply.refuse(error),
-            },
-        }
-    }
-
-    /// An execution as it was last committed, in memory or as it was just read. `None`: there is none, or its first Turn is
-    /// on its way.
-    pub(super) fn known(&self, id: ExecutionId, hearing: &Hearing) -> Result<Option<Execution>, Absent> {
-        if let Some(slot) = self.slots.get(&id) {
-            if let Some(reason) = &slot.parked {
-                return Err(Absent::Not(InputError::Parked(reason.clone())));
-            }
-            return Ok(slot.begun().map(|running| running.execution.clone()));
-        }
-        match hearing.as_ref().and_then(|heard| heard.stored(id)) {
-            Some(Ok(running)) => Ok(Some(running.execution.clone())),
-            Some(Err(Missing::Unknown)) => Ok(None),
-            Some(Err(missing)) => Err(Absent::Not(missing.into())),
-            None => Err(Absent::Unread),
-        }
-    }
-
-    pub(super) fn watch(
-        &mut self,
-        id: ExecutionId,
-        reply: Reply<Result<Ending, InputError>>,
-        hearing: &Hearing,
-    ) {
-        if let Some(slot) = self.slots.get(&id) {
-            let ending = slot.running().and_then(|running| Ending::of(&running.execution));
-            match (&slot.parked, ending) {
-                (Some(reason), _) => reply.send(Err(InputError::Parked(reason.clone()))),
-                (None, Some(ending)) => reply.send(Ok(ending)),
-                (None, None) => self.watchers.push(id, Watcher::Reply(reply)),
-            }
-            return;
-        }
-        match hearing.as_ref().and_then(|heard| heard.stored(id)) {
-            None => self.wait_for(id, Errand::Watch { execution: id, reply }),
-            Some(Err(missing)) => reply.send(Err(missing.into())),
-            Some(Ok(running)) => match Ending::of(&running.execution) {
-                Some(ending) => reply.send(Ok(ending)),
-                None => self.watchers.push(id, Watcher::Reply(reply)),
-            },
         }
     }
 }

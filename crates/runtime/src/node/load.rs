@@ -7,21 +7,15 @@ use crate::librarian::{Ask, Awaited, Missing, Told};
 use crate::message::{InputError, Reply, Slice, Unavailable, View};
 use crate::running::Running;
 use perdura_engine::asl::resource::Doer;
-use perdura_engine::{Call, Effect, Execution, ExecutionId, Input, Moment, Wake, decide};
-use perdura_store::{ChildOf, Shard, Swept};
+use perdura_engine::{Call, Destinations, Effect, Execution, ExecutionId, Input, Moment, Wake, decide};
+use perdura_store::{ChildOf, Swept};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 impl Node {
-    /// Whether this node takes the Turns of an execution.
-    pub(super) fn held(&self, id: ExecutionId) -> Result<(), Unavailable> {
-        let shard = Shard::of(id, self.shard_count);
-        if self.shards.contains(&shard) { Ok(()) } else { Err(Unavailable::Elsewhere(shard)) }
-    }
-
     /// Whether this process makes the calls of an execution that was there before it.
     pub(super) fn performs_for(&self, id: ExecutionId) -> bool {
-        self.performs && self.destinations.performs_for(id)
+        self.performs.sees_to_calls() && self.destinations.performs_for(id)
     }
 
     /// Makes sure that an execution is in memory, if it is or was just read.
@@ -31,10 +25,10 @@ impl Node {
         hearing: &mut Hearing,
         moment: &Moment,
     ) -> Result<(), Absent> {
-        if self.slots.contains_key(&id) {
+        if self.executions.has(id) {
             return Ok(());
         }
-        self.held(id).map_err(|why| Absent::Not(InputError::Unavailable(why)))?;
+        self.shards.hold(id).map_err(|why| Absent::Not(InputError::Unavailable(why)))?;
         let running = match Heard::take(hearing, id) {
             None => return Err(Absent::Unread),
             Some(Ok(running)) => running,
@@ -49,16 +43,16 @@ impl Node {
         let resumes = self.performs_for(id) && self.is_to_be_resumed(&running.execution);
         let awaited = self.run_to_await(&running);
         let parent = self.parent_of(&running);
-        self.resuming.is_done(id);
+        self.sleepers.resuming.is_done(id);
         self.install(running, moment);
-        if let Some(slot) = self.slots.get_mut(&id) {
+        if let Some(slot) = self.executions.get_mut(id) {
             slot.gate.awaits_parent = parent.is_some();
         }
         self.errands.extend(parent);
         if let Some(child) = awaited {
             self.await_run(id, child);
         } else if resumes {
-            let slot = self.slots.get_mut(&id).expect("it was just installed");
+            let slot = self.executions.get_mut(id).expect("it was just installed");
             slot.inbox.push_back(Queued { input: Input::Resume, reply: ReplyTo::Nobody });
         }
         Ok(())
@@ -70,42 +64,35 @@ impl Node {
         running.child.filter(|child| goes_on && !self.map_runs.has(*child))
     }
 
-    /// Whether another process had it last, and it runs. The clock on the wall may have been set back since; so it is also
-    /// known who is still to be resumed, and who fell asleep here meanwhile.
-    pub(super) fn is_from_before(&self, execution: &Execution) -> bool {
-        let id = execution.identity().id;
-        !execution.is_ended() && (execution.last_at() < self.opened_at || self.resuming.may_mean(id))
-    }
-
-    /// The same, and something of it was under way.
+    /// Whether another process had it last, and something of it was under way.
     fn is_to_be_resumed(&self, execution: &Execution) -> bool {
-        self.is_from_before(execution)
+        self.sleepers.resuming.is_from_before(execution)
             && (execution.calls().next().is_some() || execution.is_attended() || execution.goes_on())
     }
 
     /// One that only waits goes on sleeping; what it waits for is known here from now on.
     pub(super) fn resume(&mut self, id: ExecutionId, hearing: &mut Hearing, moment: &Moment) {
         // One that is in memory was resumed when it came there.
-        if self.slots.contains_key(&id) || !self.performs_for(id) {
-            return self.resuming.is_done(id);
+        if self.executions.has(id) || !self.performs_for(id) {
+            return self.sleepers.resuming.is_done(id);
         }
         let running = match hearing.as_ref().and_then(|heard| heard.stored(id)) {
-            None => return self.wait_for(id, Errand::Resume(id)),
+            None => return self.errands.wait_for(id, Errand::Resume(id)),
             Some(Ok(running)) => running,
             Some(Err(missing)) => {
                 let error = InputError::from(missing);
                 tracing::error!(execution = %id, %error, "it cannot be resumed");
-                return self.resuming.is_done(id);
+                return self.sleepers.resuming.is_done(id);
             }
         };
-        if !self.is_to_be_resumed(&running.execution) {
-            return self.resuming.is_done(id);
+        if !self.is_to_be_resumed(&running.execution) || self.sleeps_on(running) {
+            return self.sleepers.resuming.is_done(id);
         }
         let only_waits =
             if self.run_to_await(running).is_some() { None } else { self.waits(running, moment) };
         if let Some(effects) = only_waits {
             self.errands.extend(self.parent_of(running));
-            self.resuming.is_done(id);
+            self.sleepers.resuming.is_done(id);
             self.attend(id, effects);
         } else {
             if let Err(Absent::Not(error)) = self.awake(id, hearing, moment) {
@@ -159,13 +146,13 @@ impl Node {
     }
 
     fn is_at_rest(&self, id: ExecutionId) -> bool {
-        let is_here = self.slots.contains_key(&id) || self.asked.is_about(id);
-        self.held(id).is_ok() && !is_here
+        let is_here = self.executions.has(id) || self.errands.asked.is_about(id);
+        self.shards.hold(id).is_ok() && !is_here
     }
 
     /// Nobody is about to ask for one whose name is known only.
     pub(crate) fn may_sweep(&self) -> bool {
-        self.errands.is_empty() && !self.asked.is_about_shared()
+        self.errands.is_empty() && !self.errands.asked.is_about_shared()
     }
 
     /// What has ended is to be taken away. Where parents have still to hear of the ends of their children, those stay.
@@ -175,39 +162,38 @@ impl Node {
         reply: Reply<Result<Swept, Unavailable>>,
         hearing: &Hearing,
     ) {
-        let is_behind = !self.performs || !self.has_taken_all_up();
+        let is_behind = !self.performs.sees_to_calls() || !self.has_taken_all_up();
         if is_behind && !slice.going.is_empty() {
             let ask = Ask::Awaited(slice.going.iter().map(|(id, _)| *id).collect());
             let told = hearing.as_ref().and_then(|heard| heard.told(&ask.subject()));
             let Some(Told::Awaited(awaited)) = told else {
-                return self.asked.ask(ask, Some(Errand::Sweep { slice, reply }));
+                return self.errands.ask(ask, Some(Errand::Sweep { slice, reply }));
             };
-            let parent_runs = |it: &Awaited| match it.parent.and_then(|parent| self.slots.get(&parent)) {
+            let parent_runs = |it: &Awaited| match it.parent.and_then(|parent| self.executions.get(parent)) {
                 Some(parent) => !parent.is_ended(),
                 None => it.parent_runs,
             };
             let is_awaited = |id: ExecutionId| awaited.iter().any(|it| it.child == id && parent_runs(it));
             slice.going.retain(|(id, _)| !is_awaited(*id));
         }
-        self.wishes.push(Wish::Sweep(slice, reply));
+        self.outgoing.wishes.push(Wish::Sweep(slice, reply));
     }
 
     /// Everybody who ran or waited in an earlier process was told what became of what they wait for.
     fn has_taken_all_up(&mut self) -> bool {
-        if !self.resuming.took_all_up {
+        let resuming = &mut self.sleepers.resuming;
+        if !resuming.took_all_up {
             let resumes = |slot: &Slot| slot.inbox.iter().any(|queued| queued.input == Input::Resume);
-            self.resuming.took_all_up = !self.resuming.is_under_way() && !self.slots.values().any(resumes);
+            resuming.took_all_up =
+                !resuming.is_under_way() && !self.executions.iter().any(|(_, slot)| resumes(slot));
         }
-        self.resuming.took_all_up && self.errands.is_empty() && !self.asked.has_errands()
+        resuming.took_all_up && self.errands.is_empty() && !self.errands.asked.has_errands()
     }
 
     /// Gives a rebuilt execution its place.
     pub(super) fn install(&mut self, mut running: Box<Running>, moment: &Moment) {
         let id = running.id();
         running.since = moment.now;
-        if running.named {
-            self.names.insert((running.machine, running.execution.identity().name.clone()), id);
-        }
         let wake = running.execution.next_wake();
         self.set_timer(id, Wake::default(), wake);
         // One that sleeps is among those that run.
@@ -216,15 +202,15 @@ impl Node {
         let is_anothers = !self.destinations.performs_for(id);
         let gate = Gate { is_anothers, ..Gate::default() };
         let weight = Weight { is_counted, ..Weight::default() };
-        self.slots.insert(id, Slot { gate, wake, weight, ..Slot::here(running) });
+        self.executions.insert(id, Slot { gate, wake, weight, ..Slot::here(running) });
         self.weigh(id);
-        self.room.read(self.slots.get(&id).map_or(0, |slot| slot.weight.bytes));
+        self.room.read(self.executions.get(id).map_or(0, |slot| slot.weight.bytes));
     }
 
     /// Sets one execution aside; the others go on.
     pub(super) fn park(&mut self, id: ExecutionId, reason: Arc<str>) {
         tracing::error!(execution = %id, %reason, "parked");
-        let Some(slot) = self.slots.get_mut(&id) else { return };
+        let Some(slot) = self.executions.get_mut(id) else { return };
         for queued in slot.inbox.drain(..) {
             queued.reply.refuse(InputError::Parked(reason.clone()));
         }
@@ -235,11 +221,10 @@ impl Node {
         for watcher in self.watchers.take(id) {
             watcher.refuse(InputError::Parked(reason.clone()));
         }
-        slot.parked = Some(reason);
-        self.parked += 1;
+        self.executions.park(id, reason);
         self.set_timer(id, wake, Wake::default());
         // The journal must not keep rows for the sake of one that does not move.
-        self.stale.push(id);
+        self.outgoing.stale.push(id);
     }
 
     /// A person gives up one that was set aside, unless a Turn of it is under way.
@@ -249,18 +234,18 @@ impl Node {
         reply: Reply<Result<bool, InputError>>,
         hearing: &mut Hearing,
     ) {
-        if let Err(why) = self.held(id) {
+        if let Err(why) = self.shards.hold(id) {
             return reply.send(Err(InputError::Unavailable(why)));
         }
-        if !self.slots.contains_key(&id) {
+        if !self.executions.has(id) {
             match Heard::take(hearing, id) {
-                None => return self.wait_for(id, Errand::GiveUp { execution: id, reply }),
+                None => return self.errands.wait_for(id, Errand::GiveUp { execution: id, reply }),
                 Some(Ok(_)) => return reply.send(Ok(false)),
                 Some(Err(Missing::Damaged(what))) => self.park_unreadable(id, what),
                 Some(Err(missing)) => return reply.send(Err((&missing).into())),
             }
         }
-        let Some(slot) = self.slots.get(&id).filter(|slot| slot.parked.is_some()) else {
+        let Some(slot) = self.executions.get(id).filter(|slot| slot.parked.is_some()) else {
             return reply.send(Ok(false));
         };
         // One that a mistake of ours has stopped is first taken down to its row.
@@ -268,7 +253,7 @@ impl Node {
             let why = Unavailable::Store("its row is being written: ask again".into());
             return reply.send(Err(InputError::Unavailable(why)));
         }
-        self.wishes.push(Wish::GiveUp(id, reply));
+        self.outgoing.wishes.push(Wish::GiveUp(id, reply));
     }
 
     /// Nothing of it is left in the store.
@@ -279,26 +264,21 @@ impl Node {
 
     /// One that has not begun is gone, and its name is free.
     pub(super) fn forget(&mut self, id: ExecutionId) {
-        let Some(slot) = self.slots.remove(&id) else { return };
-        self.parked -= usize::from(slot.parked.is_some());
-        self.room.bytes -= slot.weight.bytes;
+        let Some(slot) = self.executions.remove(id) else { return };
         if slot.weight.is_counted {
             self.room.ended(id);
         }
-        self.stale.retain(|stale| *stale != id);
-        if let Some(running) = slot.into_running().filter(|running| running.named) {
-            self.names.remove(&(running.machine, running.execution.identity().name.clone()));
-        }
+        self.outgoing.stale.retain(|stale| *stale != id);
     }
 
     /// What is stored of it cannot be read.
     pub(super) fn park_unreadable(&mut self, id: ExecutionId, what: Arc<str>) {
-        self.slots.insert(id, Slot::unreadable());
+        self.executions.insert(id, Slot::unreadable());
         self.park(id, what);
     }
 
     pub(super) fn show(&mut self, id: ExecutionId, reply: Reply<Option<Box<View>>>) {
-        match self.slots.get_mut(&id) {
+        match self.executions.get_mut(id) {
             None => reply.send(None),
             // What nobody has on disk yet is not shown: a start under the same name waits for the first one's commit.
             Some(slot) => match slot.view().filter(|view| view.turns > 0 || view.parked.is_some()) {

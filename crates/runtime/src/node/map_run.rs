@@ -14,7 +14,6 @@ use crate::committer::{Adjusting, MapRunNews};
 use crate::fetch::{Fetch, FetchKind, Fetched, Ticket};
 use crate::items::{Fed, Source};
 use crate::message::AdjustError;
-use asking::Asked;
 use left::Left;
 use perdura_engine::{
     EffectKey, ExecutionId, MapRunBounds, MapRunCommand, MapRunCounts, MapRunEvent, MapRunFigures,
@@ -37,8 +36,6 @@ pub(super) struct MapRuns {
     /// As they are to be written.
     rows: Vec<MapRunNews>,
     fetches: Vec<Fetch>,
-    /// Those who wait for the row of a run, by the number of the ticket.
-    asked: BTreeMap<u128, Asked>,
     /// Children that run again as soon as they are read.
     redriven: BTreeSet<ExecutionId>,
     /// What an earlier process has left behind.
@@ -46,6 +43,8 @@ pub(super) struct MapRuns {
     /// What the costliest of late took beyond their share, as so many children. It is made up for before they have
     /// another share.
     ahead: usize,
+    /// The number of the last ticket; other nodes count elsewhere.
+    tickets: u128,
 }
 
 /// A Map Run, and what its life has no eyes for.
@@ -112,6 +111,10 @@ impl Run {
 }
 
 impl MapRuns {
+    pub(super) fn numbered_from(number: u128) -> Self {
+        Self { tickets: number, ..Self::default() }
+    }
+
     /// Whether the run of this child is here, so that the child may go on.
     pub(super) fn has(&self, child: ChildOf) -> bool {
         self.runs.get(&child.run).is_some_and(|run| run.life.has_its_children())
@@ -127,10 +130,9 @@ impl MapRuns {
         !self.runs.is_empty() || self.left.is_looked_for()
     }
 
-    /// Something was asked for that is not there yet: children, items, results, rows.
+    /// Children, items or results are being brought, or children wait for their run.
     pub(super) fn are_reading(&self) -> bool {
-        let runs = self.runs.values().any(|run| run.life.is_reading());
-        runs || self.left.is_reading() || !self.asked.is_empty()
+        self.runs.values().any(|run| run.life.is_reading()) || self.left.has_unjoined()
     }
 
     /// How many children run again as soon as they are read.
@@ -149,8 +151,8 @@ impl MapRuns {
 impl Node {
     /// An execution asks for a Map Run, or asks again.
     pub(super) fn start_map_run(&mut self, execution: ExecutionId, order: Box<MapRunOrder>) {
-        let Some(running) = self.slots.get(&execution).and_then(Slot::running) else { return };
-        if !self.performs {
+        let Some(running) = self.executions.get(execution).and_then(Slot::running) else { return };
+        if !self.performs.sees_to_calls() {
             return;
         }
         let (id, key) = (order.id(), order.key.clone());
@@ -196,8 +198,8 @@ impl Node {
 
     /// The children of a run that are in memory and have not ended, in their order.
     fn members(&self, id: Uuid) -> Vec<(ExecutionId, u32)> {
-        let running = self.slots.iter().filter(|(_, slot)| !slot.is_ended());
-        let children = running.filter_map(|(execution, slot)| Some((*execution, slot.child?)));
+        let running = self.executions.iter().filter(|(_, slot)| !slot.is_ended());
+        let children = running.filter_map(|(execution, slot)| Some((execution, slot.child?)));
         let members = children.filter(|(_, child)| child.run == id);
         let mut members: Vec<_> = members.map(|(execution, child)| (execution, child.index)).collect();
         members.sort_unstable_by_key(|(_, index)| *index);
@@ -213,7 +215,7 @@ impl Node {
 
     fn carry_out(&mut self, id: Uuid, commands: Vec<MapRunCommand>) {
         for command in commands {
-            let MapRuns { runs, blocked, rows, fetches, .. } = &mut self.map_runs;
+            let MapRuns { runs, blocked, rows, fetches, tickets, .. } = &mut self.map_runs;
             let Some(run) = runs.get_mut(&id) else { return };
             match command {
                 MapRunCommand::GoOn => self.map_runs.wake(id),
@@ -222,8 +224,8 @@ impl Node {
                     if run.life.is_ending() {
                         run.room.close();
                     }
-                    self.tickets += 1;
-                    run.ticket = Ticket { run: id, number: self.tickets };
+                    *tickets += 1;
+                    run.ticket = Ticket { run: id, number: *tickets };
                     fetches.push(Fetch { ticket: run.ticket, kind: FetchKind::Children });
                 }
                 MapRunCommand::ReadItems { machine, key, reader } => {
@@ -247,11 +249,6 @@ impl Node {
                 MapRunCommand::StopBelow(children) => self.stop_below(children),
             }
         }
-    }
-
-    fn next_ticket(&mut self, run: Uuid) -> Ticket {
-        self.tickets += 1;
-        Ticket { run, number: self.tickets }
     }
 
     /// An execution that is a child has ended.
@@ -297,9 +294,10 @@ impl Node {
         }
     }
 
-    /// What is to be read for runs.
+    /// What is to be brought for runs.
     pub fn fetches(&mut self) -> impl Iterator<Item = Deed> {
-        let fetches = if self.ends { Vec::new() } else { std::mem::take(&mut self.map_runs.fetches) };
+        let begins = self.performs.begins();
+        let fetches = if begins { std::mem::take(&mut self.map_runs.fetches) } else { Vec::new() };
         fetches.into_iter().map(Deed::Fetch)
     }
 
@@ -308,11 +306,9 @@ impl Node {
         std::mem::take(&mut self.map_runs.rows)
     }
 
-    /// What was read for a run, or for those who ask for one.
+    /// What was brought for a run.
     pub(super) fn fetched(&mut self, ticket: Ticket, fetched: Fetched) {
         let event = match fetched {
-            Fetched::Row(row) => return self.row_was_read(ticket, row),
-            Fetched::Looked(looked) => return self.looked(ticket, looked),
             Fetched::Children(Ok(recalled)) => MapRunEvent::Recalled(recalled),
             Fetched::Results(Ok(result)) => MapRunEvent::Gathered(result),
             Fetched::Items(Fed::From(Source { name, version })) => MapRunEvent::Source { name, version },

@@ -2,63 +2,32 @@
 
 use super::activities::Activities;
 use super::anchor::Anchor;
-use super::asked::Questions;
 use super::calls::Calls;
-use super::deleted::Deleted;
+use super::errands::Errands;
+use super::executions::Executions;
+use super::here::Here;
 use super::map_run::MapRuns;
+use super::outgoing::Outgoing;
+use super::pauses::Pauses;
 use super::ready::Ready;
-use super::resuming::Resuming;
 use super::room::{Bounds, Room};
-use super::shared::Mail;
+use super::shards::Shards;
+use super::sleepers::Sleepers;
 use super::slot::{Away, Body};
 use super::watchers::Watchers;
-use super::{ById, Node, Queued, ReplyTo, SHOW_EVERY_MS, Slot};
+use super::{Node, Performs, Queued, ReplyTo, SHOW_EVERY_MS, Slot};
 use crate::committer::{Committer, Item, base_of};
 use crate::fold::Unreadable;
 use crate::librarian::Librarian;
 use crate::library::Library;
 use crate::message::{InputError, Unavailable};
-use crate::timers::Timers;
-use perdura_engine::asl::json::Payload;
-use perdura_engine::asl::resource::Resource;
-use perdura_engine::{
-    By, Call, Destinations, ExecutionId, Identity, Input, LiveCall, Moment, Outcome, Policy, Timestamp,
-};
+use perdura_engine::{By, Destinations, ExecutionId, Input, LiveCall, Moment, Outcome, Timestamp};
 use perdura_store::{Aside, Claim, CommitError, Failure, FailureKind, Shard, Store};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What finds no room at the start is written in groups of about this size.
 const PUT_OFF_BYTES: u64 = 4 * 1024 * 1024;
-
-/// Policies, with what the data itself says of who is called.
-struct Here {
-    inner: Arc<dyn Destinations>,
-    deleted: Arc<Deleted>,
-    restored_at: Option<Timestamp>,
-}
-
-impl Destinations for Here {
-    fn policy(&self, resource: &Resource, input: &Payload) -> Policy {
-        self.inner.policy(resource, input)
-    }
-
-    fn stands_in(&self, identity: &Identity, call: &Call) -> bool {
-        self.inner.stands_in(identity, call)
-    }
-
-    fn is_deleted(&self, activity: &str) -> bool {
-        self.deleted.has(activity)
-    }
-
-    fn performs_for(&self, execution: ExecutionId) -> bool {
-        self.inner.performs_for(execution)
-    }
-
-    fn restored_at(&self) -> Option<Timestamp> {
-        self.restored_at
-    }
-}
 
 /// What this process has in hand, for a node that is opened again in it.
 #[derive(Clone, Debug, Default)]
@@ -125,53 +94,33 @@ impl Node {
         let newest_max = newest.map(|at| at.after_ms(lease_for_ms));
         let shards: Vec<Shard> = lease.shards().to_vec();
         let mut reader = store.reader()?;
-        let deleted = Arc::new(Deleted::read(&mut *reader)?);
-        let restored_at = store.restored_at();
-        let destinations: Arc<dyn Destinations> =
-            Arc::new(Here { inner: destinations, deleted: deleted.clone(), restored_at });
+        let pauses = Pauses::read(&mut *reader)?;
+        let destinations = Arc::new(Here::read(destinations, store.restored_at(), &mut *reader)?);
         let room = Room::within(bounds);
         let mut librarian = Librarian::new(reader, destinations.clone(), store.shards());
         let mut node = Self {
-            timers: Timers::new(&shards),
-            shards,
-            shard_count: store.shards(),
+            sleepers: Sleepers::on(&shards, moment.now),
+            shards: Shards::held_of(shards, store.shards()),
             library: Library::within(room.library_bytes_max()),
             destinations,
-            deleted,
-            opened_at: moment.now,
-            performs,
-            // One that performs nothing begins nothing: a call that is on record as sent would be in doubt.
-            ends: !performs,
-            slots: ById::default(),
+            performs: if performs { Performs::Yes } else { Performs::Never },
+            anchor: Anchor::default(),
+            shows_at: moment.steady.after_ms(SHOW_EVERY_MS),
+            executions: Executions::default(),
+            ready: Ready::default(),
+            room,
+            errands: Errands::numbered_from(moment.entropy),
             watchers: Watchers::default(),
             activities: Activities::default(),
-            errands: VecDeque::new(),
-            asked: Questions::numbered_from(moment.entropy),
-            resuming: Resuming::default(),
-            drawn: 0,
-            names: BTreeMap::new(),
-            ready: Ready::default(),
-            gathered: Vec::new(),
-            wishes: Vec::new(),
-            witnessed: Vec::new(),
-            anchor: Anchor::default(),
-            stale: Vec::new(),
-            late: VecDeque::new(),
-            room,
-            shows_at: moment.steady.after_ms(SHOW_EVERY_MS),
-            parked: 0,
-            map_runs: MapRuns::default(),
-            strays: Vec::new(),
-            mail: Mail::default(),
-            holders: None,
-            later: Vec::new(),
-            tickets: moment.entropy,
+            pauses,
+            map_runs: MapRuns::numbered_from(moment.entropy),
+            outgoing: Outgoing::default(),
         };
         let mut waiting = BTreeSet::new();
         if performs {
             node.search_map_runs();
             let mut reader = store.reader()?;
-            for shard in &node.shards {
+            for shard in node.shards.held() {
                 if !reader.waiting(*shard, None, 1)?.is_empty() {
                     waiting.insert(*shard);
                 }
@@ -184,7 +133,7 @@ impl Node {
         }
         let (mut aside, mut unreadable) = (Vec::new(), Vec::new());
         node.room.running += recovery.totals.running();
-        let mut committer = Committer::new(lease.clone(), node.shard_count, &recovery);
+        let mut committer = Committer::new(lease.clone(), store.shards(), &recovery);
         for (execution, what) in &recovery.damaged {
             tracing::error!(execution = execution.map(tracing::field::display), what, "damaged");
             if let Some(execution) = execution {
@@ -196,13 +145,13 @@ impl Node {
             let left = node.recover(stored, (&mut librarian, &mut committer), (&mut live, &moment))?;
             unreadable.extend(base.filter(|_| !left.is_empty()));
             aside.extend(left);
-            let running = node.slots.get(&id).and_then(Slot::running);
+            let running = node.executions.get(id).and_then(Slot::running);
             // Histories are told by the wall, which may have been wrong.
             let last_at = running.map(|running| running.execution.last_at());
             let is_plausible = |at: &Timestamp| newest_max.is_none_or(|most| *at <= most);
             newest = newest.max(last_at.filter(is_plausible));
             if committer.gathered() > 0 {
-                waiting.insert(Shard::of(id, node.shard_count));
+                waiting.insert(node.shards.of(id));
             }
             if committer.gathered_bytes() > PUT_OFF_BYTES {
                 Self::put_off(&mut committer, store)?;
@@ -213,7 +162,7 @@ impl Node {
             committer.unpin(&unreadable);
         }
         Self::put_off(&mut committer, store)?;
-        node.resuming = Resuming::on(waiting.into_iter());
+        node.sleepers.resuming.look_on(waiting);
         node.anchor = anchor.unwrap_or_else(|| Anchor::begin(&moment, newest));
         node.shows_at = node.shows_at.after_ms(node.anchor.ahead_ms());
         Ok(Opened { node, committer, librarian })
@@ -234,7 +183,7 @@ impl Node {
             // There is no room for it now: it sleeps until there is. One of a line of descent that goes on without a place
             // stays: whoever fills memory may wait for it.
             Ok(running)
-                if self.performs
+                if self.performs.sees_to_calls()
                     && !self.has_room()
                     && !live.calls.contains_key(&id)
                     && running.nesting.is_none_or(|nesting| nesting.has_place) =>
@@ -248,16 +197,16 @@ impl Node {
                 let is_ended = running.execution.is_ended();
                 let parent = self.parent_of(&running);
                 self.install(Box::new(running), moment);
-                let slot = self.slots.get_mut(&id).expect("it was just installed");
+                let slot = self.executions.get_mut(id).expect("it was just installed");
                 slot.gate.awaits_parent = parent.is_some();
                 self.errands.extend(parent);
                 slot.calls = Calls::of(live.calls.remove(&id).unwrap_or_default());
                 match slot.child {
-                    _ if is_ended || !self.performs || slot.gate.is_anothers => {}
+                    _ if is_ended || !self.performs.sees_to_calls() || slot.gate.is_anothers => {}
                     Some(child) => self.await_run(id, child),
                     None => slot.inbox.push_back(Queued { input: Input::Resume, reply: ReplyTo::Nobody }),
                 }
-                let slot = self.slots.get_mut(&id).expect("it was just installed");
+                let slot = self.executions.get_mut(id).expect("it was just installed");
                 for (by, outcome) in live.answers.remove(&id).into_iter().flatten() {
                     let input = Input::TaskOutcome { by, outcome };
                     slot.inbox.push_back(Queued { input, reply: ReplyTo::Nobody });
@@ -287,7 +236,7 @@ impl Node {
     /// The node goes down: everybody who waits is told, and what this process has under way is handed on.
     pub fn abandon(self, why: &Unavailable) -> Live {
         let mut live = Live::default();
-        for (id, mut slot) in self.slots {
+        for (id, mut slot) in self.executions.into_all() {
             let (told, answer) = match slot.body {
                 Body::Away(Away { told, answer }) => (told, answer),
                 Body::Here(_) | Body::Unreadable => (None, None),
@@ -318,10 +267,10 @@ impl Node {
             }
         }
         self.room.abandon(why);
-        for errand in self.errands.into_iter().chain(self.later).chain(self.asked.into_errands()) {
+        for errand in self.errands.into_all() {
             errand.refuse(why);
         }
-        for wish in self.wishes {
+        for wish in self.outgoing.wishes {
             wish.refuse(why);
         }
         for watcher in self.watchers.into_all() {

@@ -1,17 +1,18 @@
 //! Taking up what slept in an earlier process: those who wait for a worker, a child or a Map Run are asked once what
-//! they wait for.
+//! they wait for. And those that were held, when their machine is resumed.
 
 use crate::librarian::Ask;
-use perdura_engine::ExecutionId;
-use perdura_store::Shard;
+use perdura_engine::{Execution, ExecutionId, Timestamp};
+use perdura_store::{MachineId, Shard};
 use std::collections::{BTreeSet, VecDeque};
 
 /// How many of those that wait are read at once.
 const PAGE: u32 = 256;
 
 /// How far that is.
-#[derive(Default)]
 pub(super) struct Resuming {
+    /// What was committed before is another process's.
+    opened_at: Timestamp,
     /// Up to whom they were read, for each Shard where there may be more.
     shards: Vec<(Shard, Option<ExecutionId>)>,
     is_reading: bool,
@@ -19,6 +20,11 @@ pub(super) struct Resuming {
     page: VecDeque<ExecutionId>,
     /// Those of the page, and those that are being looked at.
     pending: BTreeSet<ExecutionId>,
+    /// Up to whom those that were held were read, for each Shard where there may be more.
+    held: Vec<(Shard, Option<ExecutionId>)>,
+    is_reading_held: bool,
+    /// Those that were held, and are next.
+    released: VecDeque<ExecutionId>,
     /// Who fell asleep here meanwhile.
     slept: BTreeSet<ExecutionId>,
     /// Everybody who ran or waited in an earlier process was resumed.
@@ -26,18 +32,84 @@ pub(super) struct Resuming {
 }
 
 impl Resuming {
-    /// There may be some on these Shards.
-    pub(super) fn on(shards: impl Iterator<Item = Shard>) -> Self {
-        Self { shards: shards.map(|shard| (shard, None)).collect(), ..Self::default() }
+    /// What was committed before this time is to be resumed; where it sleeps is still to be said.
+    pub(super) fn of_before(opened_at: Timestamp) -> Self {
+        Self {
+            opened_at,
+            shards: Vec::new(),
+            is_reading: false,
+            page: VecDeque::new(),
+            pending: BTreeSet::new(),
+            held: Vec::new(),
+            is_reading_held: false,
+            released: VecDeque::new(),
+            slept: BTreeSet::new(),
+            took_all_up: false,
+        }
+    }
+
+    /// There may be sleepers on these Shards.
+    pub(super) fn look_on(&mut self, shards: impl IntoIterator<Item = Shard>) {
+        self.shards = shards.into_iter().map(|shard| (shard, None)).collect();
+    }
+
+    /// Whether another process had an execution last, and it runs. The clock on the wall may have been set back since; so it
+    /// is also known who is still to be resumed, and who fell asleep here meanwhile.
+    pub(super) fn is_from_before(&self, execution: &Execution) -> bool {
+        let id = execution.identity().id;
+        !execution.is_ended() && (execution.last_at() < self.opened_at || self.may_mean(id))
     }
 
     /// Sleepers of an earlier process are still to be asked what they wait for.
     pub(super) fn is_under_way(&self) -> bool {
-        !self.shards.is_empty() || !self.pending.is_empty()
+        !self.shards.is_empty() || !self.pending.is_empty() || self.is_releasing()
+    }
+
+    fn is_releasing(&self) -> bool {
+        !self.held.is_empty() || !self.released.is_empty()
+    }
+
+    /// Something is no longer paused, or less of it: those that were held on these Shards are looked at again.
+    pub(super) fn look_for_held(&mut self, shards: &[Shard]) {
+        self.held = shards.iter().map(|shard| (*shard, None)).collect();
+    }
+
+    /// The next page of those that were held.
+    pub(super) fn look_for_more_held(&mut self) -> Option<Ask> {
+        let (shard, after) = *self.held.last()?;
+        if self.is_reading_held || !self.released.is_empty() {
+            return None;
+        }
+        self.is_reading_held = true;
+        Some(Ask::Held { shard, after, most: PAGE })
+    }
+
+    /// Those that were held up to here; only some of them are meant.
+    pub(super) fn told_held(
+        &mut self,
+        (shard, asked_after): (Shard, Option<ExecutionId>),
+        page: Vec<(ExecutionId, MachineId)>,
+        is_meant: impl Fn(MachineId) -> bool,
+    ) {
+        self.is_reading_held = false;
+        self.released.extend(page.iter().filter(|(_, machine)| is_meant(*machine)).map(|(id, _)| *id));
+        let place = self.held.iter_mut().find(|(of, after)| (*of, *after) == (shard, asked_after));
+        match (place, page.last()) {
+            (Some(place), Some((last, _))) => place.1 = Some(*last),
+            (Some(_), None) => self.held.retain(|(of, _)| *of != shard),
+            // Meanwhile it was asked for from the beginning again.
+            (None, _) => {}
+        }
+        self.forget_if_over();
+    }
+
+    /// The next that was held.
+    pub(super) fn next_released(&mut self) -> Option<ExecutionId> {
+        self.released.pop_front()
     }
 
     /// Whether this one may be such a sleeper.
-    pub(super) fn may_mean(&self, id: ExecutionId) -> bool {
+    fn may_mean(&self, id: ExecutionId) -> bool {
         !self.shards.is_empty() && !self.slept.contains(&id) || self.pending.contains(&id)
     }
 

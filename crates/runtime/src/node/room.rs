@@ -54,8 +54,6 @@ pub(super) struct NoPlace;
 #[derive(Default)]
 pub(super) struct Room {
     pub(super) bounds: Bounds,
-    /// What all executions in memory weigh.
-    pub(super) bytes: u64,
     /// What one that is being read may weigh: as much as the heaviest of late.
     expected: u64,
     /// How many executions run, in memory or not.
@@ -121,28 +119,24 @@ impl Node {
     /// There is room in memory for one more.
     pub(super) fn has_room(&self) -> bool {
         // Those that are being read come soon, and each may weigh as much as others did.
-        let coming = self.asked.executions();
-        let bytes = self.room.bytes + self.library.bytes();
-        let (starts, start_bytes) = self.asked.starts();
+        let coming = self.errands.asked.executions();
+        let bytes = self.executions.bytes() + self.library.bytes();
+        let (starts, start_bytes) = self.errands.asked.starts();
         let bytes = bytes.saturating_add(coming as u64 * self.room.expected).saturating_add(start_bytes);
-        let count = self.slots.len() + coming + starts;
+        let count = self.executions.len() + coming + starts;
         // One alone has room, however much it weighs.
         count == 0 || count < IN_MEMORY_MAX && bytes < self.room.bounds.bytes_max
     }
 
     /// How many bytes the executions in memory weigh, roughly.
     pub fn bytes_in_memory(&self) -> u64 {
-        self.room.bytes
+        self.executions.bytes()
     }
 
     /// What an execution weighs now, and whether it runs.
     pub(super) fn weigh(&mut self, id: ExecutionId) {
-        let Some(slot) = self.slots.get_mut(&id) else { return };
-        let Some(running) = slot.running() else { return };
-        let (bytes, is_ended) = (running.weight(), running.execution.is_ended());
-        let before = std::mem::replace(&mut slot.weight.bytes, bytes);
-        self.room.bytes = self.room.bytes - before + bytes;
-        match (slot.weight.is_counted, is_ended) {
+        let Some(slot) = self.executions.weigh(id) else { return };
+        match (slot.weight.is_counted, slot.is_ended()) {
             (true, true) if slot.is_redriven() => {}
             (true, true) => {
                 slot.weight.is_counted = false;
@@ -177,7 +171,7 @@ impl Node {
     /// Whether one that is in memory may run again, if it is to be redriven: that takes a place, as a start does. One that
     /// changes nothing takes none.
     pub(super) fn may_be_redriven(&self, id: ExecutionId, input: &Input) -> Result<(), InputError> {
-        let slot = self.slots.get(&id).filter(|slot| !slot.weight.is_counted);
+        let slot = self.executions.get(id).filter(|slot| !slot.weight.is_counted);
         let Some(running) = slot.and_then(Slot::running) else { return Ok(()) };
         let execution = &running.execution;
         let is_said_again =
@@ -226,12 +220,12 @@ impl Node {
                 start.reply.send(Err(StartError::Unavailable(Unavailable::Full)));
             }
         }
-        let somebody_waits = !self.room.starts.is_empty() || !self.late.is_empty();
+        let somebody_waits = !self.room.starts.is_empty() || !self.sleepers.late.is_empty();
         self.room.is_short = somebody_waits && !self.has_room();
-        if !self.ends
-            && let Some(ask) = self.resuming.look_ahead()
-        {
-            self.asked.ask(ask, None);
+        if self.performs.begins() {
+            let resuming = &mut self.sleepers.resuming;
+            let asks = [resuming.look_ahead(), resuming.look_for_more_held()];
+            asks.into_iter().flatten().for_each(|ask| self.errands.ask(ask, None));
         }
     }
 
@@ -260,20 +254,26 @@ impl Node {
     /// One whose time has come, or one of an earlier process that somebody has to look after.
     fn let_a_sleeper_in(&mut self, moment: &Moment) -> bool {
         let has_room = self.has_room();
-        let coming = self.asked.executions();
+        let coming = self.errands.asked.executions();
         let may_load =
-            coming < LOADS_AT_ONCE && (has_room || !self.late.is_empty() && self.may_come_beyond());
-        let errand = if let Some(execution) = self.late.pop_front_if(|_| may_load) {
+            coming < LOADS_AT_ONCE && (has_room || !self.sleepers.late.is_empty() && self.may_come_beyond());
+        let errand = if let Some(execution) = self.sleepers.late.pop_front_if(|_| may_load) {
             if !has_room {
                 self.room.beyond.push(execution);
             }
             Errand::Input { execution, input: Input::Timer, reply: ReplyTo::Nobody }
         } else if has_room
-            && !self.ends
+            && self.performs.begins()
             && self.ready.len() + coming < WAKE_AT_ONCE
-            && let Some(execution) = self.resuming.next()
+            && let Some(execution) = self.sleepers.resuming.next()
         {
             Errand::Resume(execution)
+        } else if has_room
+            && self.performs.begins()
+            && self.ready.len() + coming < WAKE_AT_ONCE
+            && let Some(execution) = self.sleepers.resuming.next_released()
+        {
+            Errand::Release(execution)
         } else {
             return false;
         };
@@ -285,19 +285,20 @@ impl Node {
     /// A sleeper whose time has come may come into memory although there is no room: nobody moves, and those in memory may wait for what it
     /// does. How much they themselves weigh does not count, or they would wait for ever.
     fn may_come_beyond(&mut self) -> bool {
-        if !self.ready.is_empty() || !self.gathered.is_empty() || self.asked.executions() > 0 {
+        if !self.ready.is_empty() || !self.outgoing.items.is_empty() || self.errands.asked.executions() > 0 {
             return false;
         }
-        let Self { slots, room, .. } = self;
-        room.beyond.retain(|id| slots.contains_key(id));
-        let bytes: u64 = room.beyond.iter().map(|id| slots[id].weight.bytes).sum();
+        let Self { executions, room, .. } = self;
+        room.beyond.retain(|id| executions.has(*id));
+        let slots = room.beyond.iter().filter_map(|id| executions.get(*id));
+        let bytes: u64 = slots.map(|slot| slot.weight.bytes).sum();
         room.beyond.is_empty() || bytes < room.bounds.bytes_max / SPARE_SHARE
     }
 
     fn let_children_in(&mut self, moment: &Moment) {
         while !self.room.children.is_empty() {
             // Those that are being read take theirs as soon as they begin.
-            let coming = self.asked.children();
+            let coming = self.errands.asked.children();
             let free = self.room.bounds.executions_max.saturating_sub(self.room.running);
             let has_place = self.has_place() && coming < free;
             let may_begin = |depth: u32| has_place || coming == 0 && self.room.may_nest(depth);

@@ -6,7 +6,6 @@ use crate::committer::{Committed, Done};
 use crate::message::{Ending, Started, Taken};
 use perdura_engine::asl::resource::Doer;
 use perdura_engine::{By, Call, Destinations, Effect, ExecutionId, Input, Note};
-use perdura_store::Shard;
 
 impl Node {
     /// The group is on disk.
@@ -17,7 +16,7 @@ impl Node {
         for done in committed.done {
             self.settle_one(done, &mut deeds);
         }
-        self.stale.extend(committed.stale);
+        self.outgoing.stale.extend(committed.stale);
         deeds
     }
 
@@ -27,7 +26,7 @@ impl Node {
         for note in &remarks {
             remark(id, note);
         }
-        let slot = self.slots.get_mut(&id).expect("what is being committed has its place");
+        let slot = self.executions.get_mut(id).expect("what is being committed has its place");
         let told = match &mut slot.body {
             Body::Away(away) => away.told.take(),
             Body::Here(_) | Body::Unreadable => None,
@@ -50,7 +49,7 @@ impl Node {
                 self.handed_over(*handing, &running.execution, ignored.is_some());
             }
         }
-        let slot = self.slots.get_mut(&id).expect("what is being committed has its place");
+        let slot = self.executions.get_mut(id).expect("what is being committed has its place");
         self.errands.extend(slot.then.drain(..));
         // The row of one that ended before may be written while it waits to be redriven: that is no end.
         let has_ended = running.execution.is_ended() && !slot.is_redriven();
@@ -64,7 +63,9 @@ impl Node {
         if let Some(child) = ended {
             self.map_child_ended(id, child, status);
         }
-        let Some(slot) = self.slots.get_mut(&id) else { return };
+        self.go_on_unless_held(id);
+        self.pauses.settled(id);
+        let Some(slot) = self.executions.get_mut(id) else { return };
         if !slot.shows.is_empty()
             && let Some(view) = slot.view()
         {
@@ -82,7 +83,7 @@ impl Node {
     /// What the effects of a committed Turn ask for.
     pub(super) fn follow(&mut self, id: ExecutionId, effects: Vec<Effect>, deeds: &mut Vec<Deed>) {
         for effect in effects {
-            let slot = self.slots.get_mut(&id).expect("its effects are being followed");
+            let slot = self.executions.get_mut(id).expect("its effects are being followed");
             match effect {
                 Effect::CallTask(call) | Effect::AwaitTask(call)
                     if stands_in(&*self.destinations, slot, &call) =>
@@ -98,7 +99,7 @@ impl Node {
                 Effect::CallTask(call) => {
                     if let Some(order) = slot.running().and_then(|parent| ChildOrder::of(parent, &call)) {
                         slot.calls.begin_child(call.strand, call.key);
-                        self.errands.push_back(Errand::Child(Box::new(order)));
+                        self.errands.push(Errand::Child(Box::new(order)));
                         continue;
                     }
                     if slot.calls.begin(&call) {
@@ -126,7 +127,7 @@ impl Node {
                 }
                 Effect::Publish { .. } => {}
                 // The next process goes on: what it is ready for may be a call.
-                Effect::Continue if self.ends || slot.gate.is_anothers => {}
+                Effect::Continue if !self.performs.begins() || slot.gate.is_anothers => {}
                 Effect::Continue => {
                     slot.inbox.push_back(Queued { input: Input::Continue, reply: ReplyTo::Nobody });
                 }
@@ -137,7 +138,7 @@ impl Node {
     /// If it has ended, those who wait for that are told. Also after a Turn that did not end it: one who came while it
     /// was being committed could not be told at once.
     fn tell_watchers(&mut self, id: ExecutionId) {
-        let running = self.slots.get(&id).and_then(Slot::running);
+        let running = self.executions.get(id).and_then(Slot::running);
         let Some(running) = running.filter(|running| running.execution.is_ended()) else { return };
         if !self.watchers.has(id) {
             return;
@@ -154,16 +155,9 @@ impl Node {
 
     /// It ended or fell asleep; its row is enough.
     pub(super) fn leave(&mut self, id: ExecutionId) {
-        let Some(slot) = self.slots.remove(&id) else { return };
-        self.room.bytes -= slot.weight.bytes;
+        let Some(slot) = self.executions.remove(id) else { return };
         self.room.has_changed = true;
-        let wake = slot.wake;
-        let Some(running) = slot.into_running() else { return };
-        if running.named {
-            self.names.remove(&(running.machine, running.execution.identity().name.clone()));
-        }
-        self.resuming.fell_asleep(id);
-        self.timers.fell_asleep(id, Shard::of(id, self.shard_count), wake);
+        self.sleepers.fell_asleep(id, self.shards.of(id), slot.wake);
     }
 }
 

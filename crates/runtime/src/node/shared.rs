@@ -43,38 +43,43 @@ impl Node {
             arns: asked.arns.clone(),
             via: chosen.via_of(asked),
         };
-        let mail = self.mail.clone();
+        let mail = self.errands.mail.clone();
         let reply = Reply::new(move |told| mail.push((order, told)));
         self.stray(other, peers::Asked::Start { start: Box::new(start), reply, ending: None }, None);
     }
 
     /// Steps hear of the executions that they share with others.
     pub(super) fn read_mail(&mut self) {
-        for (mut order, told) in self.mail.take() {
+        for (mut order, told) in self.errands.mail.take() {
             match told {
                 Ok(started) if self.wants_child(&order.step) => {
                     let step = order.step;
                     let begun = step.wait.begun(&started.arn, started.at);
-                    self.errands.push_back(step.clone().answer(begun));
+                    self.errands.push(step.clone().answer(begun));
                     if step.waits_for_the_end() {
                         let (step, child) = (Box::new(step), started.execution);
-                        self.errands.push_back(Errand::AwaitEnd { step, child });
+                        self.errands.push(Errand::AwaitEnd { step, child });
                     }
                 }
                 // It began for a step that was given up meanwhile.
                 Ok(started) if started.fresh && order.step.waits_for_the_end() => {
                     let input = Input::Stop { fault: Fault::default() };
                     let (execution, reply) = (started.execution, ReplyTo::Nobody);
-                    self.errands.push_back(Errand::Input { execution, input, reply });
+                    self.errands.push(Errand::Input { execution, input, reply });
                 }
                 Ok(_) => {}
                 Err(StartError::Exists(_)) => {
                     let arn = order.arn();
                     self.refuse_child(&order, Asked::name_is_taken(&arn));
                 }
-                Err(StartError::NoMachine | StartError::TooMany(_) | StartError::Unavailable(_)) => {
+                Err(
+                    StartError::NoMachine
+                    | StartError::TooMany(_)
+                    | StartError::Paused
+                    | StartError::Unavailable(_),
+                ) => {
                     order.chosen = None;
-                    self.later.push(Errand::Child(order));
+                    self.errands.put_off(Errand::Child(order));
                 }
             }
         }
@@ -99,11 +104,11 @@ impl Node {
             // Who has the name by now is looked up again: it may have been swept.
             Ok(None) => {
                 self.watchers.drop_step(child, &step.key);
-                self.later.push(Errand::Await(step));
+                self.errands.put_off(Errand::Await(step));
             }
-            Err(Absent::Unread) => self.wait_for(child, Errand::LookElsewhere { step, child }),
+            Err(Absent::Unread) => self.errands.wait_for(child, Errand::LookElsewhere { step, child }),
             // It runs: asleep, or in the memory of its holder.
-            Ok(Some(_)) | Err(Absent::Not(_)) => self.later.push(Errand::LookElsewhere { step, child }),
+            Ok(Some(_)) | Err(Absent::Not(_)) => self.errands.put_off(Errand::LookElsewhere { step, child }),
         }
     }
 }

@@ -63,6 +63,8 @@ pub(super) struct Gate {
     pub(super) awaits_parent: bool,
     /// Its calls are for another process to make: here it does not go further than up to the next.
     pub(super) is_anothers: bool,
+    /// Its machine was paused when it was last looked at: it carries out no state.
+    pub(super) is_held: bool,
 }
 
 /// Its place among those that are ready.
@@ -127,14 +129,6 @@ impl Slot {
     /// The same, if its first Turn is on disk.
     pub(super) fn begun(&self) -> Option<&Running> {
         self.running().filter(|running| running.turns > 0)
-    }
-
-    /// The same, for good.
-    pub(super) fn into_running(self) -> Option<Box<Running>> {
-        match self.body {
-            Body::Here(running) => Some(running),
-            Body::Away(_) | Body::Unreadable => None,
-        }
     }
 
     /// Takes the execution out, to be committed.
@@ -214,7 +208,7 @@ impl Slot {
         let execution = &running.execution;
         running.turns > 0
             && self.is_idle(running, performs)
-            && !execution.goes_on()
+            && (self.gate.is_held || !execution.goes_on())
             && (execution.is_ended() || rests(&[], execution.next_wake(), moment))
     }
 }

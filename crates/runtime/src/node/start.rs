@@ -12,7 +12,7 @@ use crate::running::Running;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{EffectKey, Execution, ExecutionId, Identity, Input, Moment};
 use perdura_store::record::Begun;
-use perdura_store::{After, ChildOf, Filter, Listing, MachineId, Nesting, RevisionId, Shard};
+use perdura_store::{After, ChildOf, Filter, Listing, MachineId, Nesting, RevisionId};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -68,15 +68,19 @@ impl Node {
         }
         let definition = match self.defined(starting.start.revision, hearing) {
             Ok(definition) => definition,
-            Err(Undefined::Unread(ask)) => return self.asked.ask(ask, Some(Errand::Start(starting))),
+            Err(Undefined::Unread(ask)) => return self.errands.ask(ask, Some(Errand::Start(starting))),
             Err(Undefined::Damaged(what)) => {
                 tracing::error!(what = &*what, "a start names a definition that cannot be used");
                 return starting.refuse(StartError::NoMachine);
             }
         };
+        let record = &definition.record;
+        if starting.ending.is_some() && self.would_wait_in_vain(record.machine, record.kind) {
+            return starting.refuse(StartError::Paused);
+        }
         let may_run = self.may_run_one_more();
-        let drawn = self.draw_id(moment);
-        let is_here = self.held(drawn);
+        let drawn = self.shards.draw_id(moment);
+        let is_here = self.shards.hold(drawn);
         // What is passed on goes by its name: another node must know it again.
         if is_here.is_err() && starting.start.name.is_none() {
             starting.start.name = Some(drawn.to_string().into());
@@ -93,9 +97,9 @@ impl Node {
         let wanted_by = (may_run.is_ok() && starting.under.is_none()).then_some(drawn);
         let holder = match self.holder(machine, &name, wanted_by, hearing) {
             Ok(holder) => holder,
-            Err(ask) => return self.asked.ask(ask, Some(Errand::Start(starting))),
+            Err(ask) => return self.errands.ask(ask, Some(Errand::Start(starting))),
         };
-        let elsewhere = |id| StartError::Unavailable(Unavailable::Elsewhere(Shard::of(id, self.shard_count)));
+        let elsewhere = |id| StartError::Unavailable(Unavailable::Elsewhere(self.shards.of(id)));
         let holder = match (holder, starting.under) {
             (Some(holder), None) => holder,
             (Some(holder), Some(under)) if holder.id == under => holder,
@@ -106,10 +110,10 @@ impl Node {
                 }
                 // It was asked for one that could not begin.
                 let ask = Ask::Name { machine, name, wanted_by };
-                return self.asked.ask(ask, Some(Errand::Start(starting)));
+                return self.errands.ask(ask, Some(Errand::Start(starting)));
             }
         };
-        if self.held(holder.id).is_err() {
+        if self.shards.hold(holder.id).is_err() {
             let Starting { start, reply, ending, patience, .. } = *starting;
             return self.stray(holder.id, Asked::Start { start, reply, ending }, patience);
         }
@@ -153,9 +157,6 @@ impl Node {
         let NewExecution { machine, revision, definition, identity, named, parent, awaited, nesting, child } =
             new;
         let id = identity.id;
-        if named {
-            self.names.insert((machine, identity.name.clone()), id);
-        }
         let begun =
             Begun { machine, revision, named, parent, awaited, nesting, identity: identity.clone(), child };
         let execution = Execution::new(definition, identity).with_destinations(self.destinations.clone());
@@ -166,19 +167,9 @@ impl Node {
         self.room.running += 1;
         self.room.nest(id, nesting);
         slot.inbox.push_back(Queued { input: Input::Start, reply });
-        self.slots.insert(id, slot);
+        self.executions.insert(id, slot);
         self.weigh(id);
         self.make_ready(id);
-    }
-
-    /// A new id, on a Shard that is held here if one is. Several are drawn at the same moment, by starts that waited for the
-    /// same, and one that a name is being reserved for is nowhere to be seen yet: so no two are drawn alike.
-    fn draw_id(&mut self, moment: &Moment) -> ExecutionId {
-        self.drawn = self.drawn.wrapping_add(1);
-        let bits = ((moment.entropy >> 64) as u64).wrapping_add(self.drawn);
-        let here = self.shards.get(moment.entropy as usize % self.shards.len().max(1));
-        let shard = here.copied().unwrap_or(Shard(moment.entropy as u16 % self.shard_count.max(1)));
-        ExecutionId::beginning(moment.now, shard, bits)
     }
 
     /// A definition, if it is known or was just read.
@@ -203,8 +194,8 @@ impl Node {
         wanted_by: Option<ExecutionId>,
         hearing: &'a Hearing,
     ) -> Result<Option<Holder<'a>>, Ask> {
-        if let Some(id) = self.names.get(&(machine, name.clone())) {
-            return Ok(Some(Holder { id: *id, stored: None }));
+        if let Some(id) = self.executions.named(machine, name.clone()) {
+            return Ok(Some(Holder { id, stored: None }));
         }
         let ask = Ask::Name { machine, name: name.clone(), wanted_by };
         match hearing.as_ref().and_then(|heard| heard.told(&ask.subject())) {
@@ -217,7 +208,7 @@ impl Node {
     /// Whether one that has a name has begun.
     pub(super) fn has_begun(&self, holder: &Holder<'_>) -> bool {
         let has_row = !matches!(holder.stored, Some(Err(Missing::Unknown)));
-        self.slots.contains_key(&holder.id) || has_row
+        self.executions.has(holder.id) || has_row
     }
 
     /// The first of a list that have no row yet. One of which a Turn is being committed is told by its id.
@@ -227,10 +218,10 @@ impl Node {
             let is_of_machine = filter.machine.is_none_or(|machine| slot.machine == Some(machine));
             slot.child.map(|child| child.run) == filter.map_run && (is_of_machine || filter.map_run.is_some())
         };
-        for (id, slot) in self.slots.iter().filter(|(_, slot)| is_meant(slot)) {
+        for (id, slot) in self.executions.iter().filter(|(_, slot)| is_meant(slot)) {
             match slot.running() {
                 Some(running) => young.seen.extend(running.young()),
-                None => young.busy.push(*id),
+                None => young.busy.push(id),
             }
         }
         young.seen = filter.complete(Listing::default(), young.seen, after, most as u32).rows;
@@ -242,7 +233,7 @@ impl Node {
 
     /// How many have no row yet. Of one that is being committed nobody knows before that is done.
     pub(super) fn unlisted(&self) -> u64 {
-        let running = self.slots.values().filter_map(Slot::running);
+        let running = self.executions.iter().filter_map(|(_, slot)| slot.running());
         running.filter(|running| running.is_unlisted()).count() as u64
     }
 
@@ -250,7 +241,7 @@ impl Node {
     fn start_again(&mut self, holder: &Holder<'_>, starting: Starting, moment: &Moment) {
         let Starting { start, reply, ending, .. } = starting;
         let execution = holder.id;
-        match holder.stored.filter(|_| !self.slots.contains_key(&execution)) {
+        match holder.stored.filter(|_| !self.executions.has(execution)) {
             Some(Ok(running)) => reply.send(compare(&running.execution, &start)),
             Some(Err(missing)) => ReplyTo::Started(reply).refuse(missing.into()),
             None => {

@@ -5,7 +5,9 @@ use super::{Node, Queued, ReplyTo};
 use crate::audit::Asking;
 use crate::committer::{Item, panic_text};
 use crate::message::{InputError, Taken};
-use perdura_engine::{Effect, ExecutionId, Input, Moment, decide, decide_before_calls, resume_beside};
+use perdura_engine::{
+    Effect, ExecutionId, Input, Moment, decide, decide_before_calls, decide_paused, resume_beside,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 impl Node {
@@ -13,13 +15,13 @@ impl Node {
     pub fn decide(&mut self, most: usize, moment: &mut dyn FnMut() -> Moment) -> Vec<Item> {
         let now = self.anchor.see(&moment());
         self.run_errands(&now);
-        while self.gathered.len() < most
+        while self.outgoing.items.len() < most
             && let Some(id) = self.next_ready(moment)
         {
             let now = self.anchor.see(&moment());
             self.take_turn(id, &now);
         }
-        std::mem::take(&mut self.gathered)
+        std::mem::take(&mut self.outgoing.items)
     }
 
     /// Decides for the next that is ready: what is to be committed, one by one. `None`: there is nothing to decide.
@@ -28,12 +30,12 @@ impl Node {
             let now = self.anchor.see(&moment());
             self.run_errands(&now);
         }
-        while self.gathered.is_empty() {
+        while self.outgoing.items.is_empty() {
             let id = self.next_ready(moment)?;
             let now = self.anchor.see(&moment());
             self.take_turn(id, &now);
         }
-        self.gathered.pop()
+        self.outgoing.items.pop()
     }
 
     /// Who is to be decided next. Where nobody waits for that, Map Runs start more children; what arrives meanwhile is
@@ -50,14 +52,14 @@ impl Node {
     fn take_turn(&mut self, id: ExecutionId, moment: &Moment) {
         let work = self.turn(id, moment);
         let place = self.ready.charge(work);
-        if let Some(slot) = self.slots.get_mut(&id) {
+        if let Some(slot) = self.executions.get_mut(id) {
             slot.line.place = place.or(slot.line.place);
         }
     }
 
     /// One Turn; how much work it took to decide.
     fn turn(&mut self, id: ExecutionId, moment: &Moment) -> u64 {
-        let Some(slot) = self.slots.get_mut(&id) else { return 0 };
+        let Some(slot) = self.executions.get_mut(id) else { return 0 };
         // It had its Turn already, out of line.
         if !std::mem::take(&mut slot.line.is_ready) {
             return 0;
@@ -72,11 +74,17 @@ impl Node {
             answer = slot.calls.is_live(by).then(|| (by.clone(), outcome.clone()));
             slot.calls.answered(by);
         }
+        slot.gate.is_held = self.pauses.hold(&running);
         let waits_for = running.execution.next_wake();
         let moment = &self.anchor.moment_of(id, waits_for, moment);
         let (execution, live) = (&running.execution, slot.calls.live());
         let decided = catch_unwind(AssertUnwindSafe(|| match &input {
-            input if self.ends || slot.gate.is_anothers => decide_before_calls(execution, input, moment),
+            input if slot.gate.is_held && !matches!(input, Input::Resume) => {
+                decide_paused(execution, input, moment)
+            }
+            input if !self.performs.begins() || slot.gate.is_anothers => {
+                decide_before_calls(execution, input, moment)
+            }
             Input::Resume => resume_beside(execution, live, moment),
             input => decide(execution, input, moment),
         }));
@@ -136,9 +144,9 @@ impl Node {
             Effect::CallTask(call) => self.activities.has_poller(call),
             _ => false,
         });
-        let is_idle = !is_taken && slot.is_idle(&running, self.performs && !self.ends);
+        let is_idle = !is_taken && slot.is_idle(&running, self.performs.begins());
         let begun = running.begun.take();
-        self.gathered.push(Item {
+        self.outgoing.items.push(Item {
             running,
             decision: Some(decision),
             begun,

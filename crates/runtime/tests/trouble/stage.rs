@@ -245,6 +245,19 @@ impl Reader for FaultyReader {
         self.inner.waiting(shard, after, most)
     }
 
+    fn held(
+        &mut self,
+        shard: Shard,
+        after: Option<ExecutionId>,
+        most: u32,
+    ) -> Result<Vec<(ExecutionId, MachineId)>, Failure> {
+        self.inner.held(shard, after, most)
+    }
+
+    fn held_counts(&mut self) -> Result<BTreeMap<MachineId, u64>, Failure> {
+        self.inner.held_counts()
+    }
+
     fn machine_id(&mut self, name: &str) -> Result<Option<MachineId>, Failure> {
         self.inner.machine_id(name)
     }

@@ -10,9 +10,9 @@ mod traced;
 
 pub use crate::v1::{Bell, Connection, Rang, connect};
 pub use answer::{
-    ActivityListed, Answer, AuditEntry, AuditPlace, Cursor, Deployed, Doubt, Erased, FreeRoom, LedgerEntry,
-    LedgerPlace, LeftTurn, Listed, Page, SealedConnection, Shown, Standing, Starting, StatsAnswer, Swept,
-    Table, Taken, Task,
+    ActivityListed, Answer, AuditEntry, AuditPlace, Call, Cursor, Deployed, Doubt, Erased, FreeRoom,
+    LedgerEntry, LedgerPlace, LeftTurn, Listed, Page, Paused, Pauses, SealedConnection, Shown, Standing,
+    Starting, StatsAnswer, Swept, Table, Taken, Task,
 };
 pub use listen::{Listener, SOCKET};
 pub use perdura_store::Order;

@@ -8,7 +8,7 @@ mod deposit;
 mod served;
 
 pub use beside::Beside;
-pub use deposit::{Deposit, EraseAnswers};
+pub use deposit::{Deposit, KeptAnswers};
 pub use served::{Doubts, Served};
 
 use crate::Refusal;
@@ -17,7 +17,8 @@ use perdura_engine::asl::diagnostic::Diagnostic;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, TaskToken, Timestamp};
 use perdura_idempotency::Scope;
-use perdura_runtime::{Start, Started, Taken, View};
+use perdura_idempotency::store::Scrubbed;
+use perdura_runtime::{Start, Started, Taken, Underway, View};
 use perdura_store::audit::Subject;
 use perdura_store::{
     After, Erased, Failure, Filter, Listing, MachineChange, MachineId, Reader, Registered, Registry,
@@ -72,6 +73,11 @@ pub trait Data {
     /// Deletes it; `false`: there was nothing of that name.
     fn unregister(&mut self, kind: Registry, name: &str) -> Result<bool, Refusal>;
 
+    /// What is under way, with so many calls shown. Without a server nothing is.
+    fn underway(&mut self, _most: usize) -> Underway {
+        Underway::default()
+    }
+
     /// Deletes an execution that cannot be read; `false`: it can be read, and stays.
     fn give_up(&mut self, execution: ExecutionId) -> Result<bool, Refusal>;
 
@@ -84,6 +90,12 @@ pub trait Data {
 
     /// Erases the stored answers to requests that these callers sent with this key; how many there were.
     fn erase_answers(&mut self, scopes: &[Scope], key: &str) -> Result<u64, Refusal>;
+
+    /// Takes what was erased of stored answers out of their file, where it has so many bytes at most.
+    fn scrub_answers(&mut self, bytes_max: u64) -> Result<Scrubbed, Refusal>;
+
+    /// Writes the data anew where it has so many bytes at most; `false`: it has more.
+    fn rewrite_small(&mut self, bytes_max: u64) -> Result<bool, Refusal>;
 
     /// Takes what was overwritten or deleted out of the files; `false`: a reader still looks at it.
     fn scrub(&mut self) -> Result<bool, Refusal>;

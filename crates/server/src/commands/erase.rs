@@ -17,6 +17,7 @@ use crate::retention::PAUSE;
 use crate::who::Caller;
 use perdura_engine::{ExecutionId, Timestamp};
 use perdura_idempotency::Scope;
+use perdura_idempotency::store::Scrubbed;
 use perdura_store::{Erased as Done, Filter, Listing, Reader};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,6 +25,9 @@ use std::sync::Arc;
 /// How long an execution that is in use is waited for, and a reader that still looks at what was there.
 const WAITS_FOR_MS: i64 = 10_000;
 const PAGE: u32 = 200;
+/// A file of so many bytes is written anew in about a second by a slow disk, and as much is in memory meanwhile. SQLite leaves
+/// copies of rows in the unused parts of pages, which nothing else takes away.
+const REWRITTEN_BYTES_MAX: u64 = 32 << 20;
 
 /// Executions that have ended, each with its end.
 type Ended = BTreeMap<ExecutionId, Timestamp>;
@@ -145,7 +149,7 @@ fn all<D: Data>(data: &mut D, see: impl Fn(&mut D) -> Result<Ended, Refusal>) ->
         let of = ended.len() as u64;
         match data.erase(ended.into_iter().collect())? {
             Done::Done { executions, ledger } => {
-                return Ok(Erased { executions, of, ledger, answers: 0, more: false });
+                return Ok(Erased { executions, of, ledger, answers: 0, more: false, rewrite: false });
             }
             Done::Moved(id) if data.moment().now >= until => {
                 return Err(
@@ -159,22 +163,26 @@ fn all<D: Data>(data: &mut D, see: impl Fn(&mut D) -> Result<Ended, Refusal>) ->
 
 /// The answers to the requests that began them go too, and then what was overwritten is taken out of the files.
 fn finish<D: Data>(data: &mut D, done: Erased, key: Option<Arc<str>>) -> Result<Answer, Refusal> {
-    let answers = match key {
+    let (answers, scrubbed) = match key {
         Some(key) => {
             let scopes = scopes(data)?;
-            data.erase_answers(&scopes, &key)?
+            let erased = data.erase_answers(&scopes, &key)?;
+            (erased, data.scrub_answers(REWRITTEN_BYTES_MAX)?)
         }
-        None => 0,
+        None => (0, Scrubbed::Clean),
     };
+    let is_anew = data.rewrite_small(REWRITTEN_BYTES_MAX)?;
     let until = data.moment().now.after_ms(WAITS_FOR_MS);
     let mut more = !data.scrub()?;
     while more && data.moment().now < until {
         std::thread::sleep(PAUSE);
         more = !data.scrub()?;
     }
+    more |= scrubbed == Scrubbed::Read;
+    let rewrite = !is_anew || scrubbed == Scrubbed::TooLarge;
     let Erased { executions, of, ledger, .. } = done;
-    tracing::info!(executions, of, ledger, answers, more, "erased");
-    Ok(Answer::Erased(Erased { answers, more, ..done }))
+    tracing::info!(executions, of, ledger, answers, more, rewrite, "erased");
+    Ok(Answer::Erased(Erased { answers, more, rewrite, ..done }))
 }
 
 /// Everybody who may have sent a request with a key.

@@ -102,6 +102,8 @@ impl From<StartError> for Refusal {
                 .but(format!("see `perdura show {id}`, or choose another name")),
             StartError::NoMachine => Self::not_found(error.to_string()),
             StartError::TooMany(_) => Self::conflict(error.to_string()).but(WAIT_OR_RAISE),
+            StartError::Paused => Self::conflict(error.to_string())
+                .but("`perdura resume` lets it go on; a start that nobody waits for is taken, and waits"),
             StartError::Unavailable(_) => Self::new(RefusalKind::Unavailable, error.to_string())
                 .but("start it again with the same name"),
         }

@@ -2,6 +2,7 @@
 
 use crate::control::{Answer, NewToken};
 use crate::data::Data;
+use crate::who::namesake;
 use crate::who::token::{Token, is_id, read};
 use crate::{Refusal, names};
 use perdura_engine::Timestamp;
@@ -48,6 +49,10 @@ pub(super) fn create<D: Data>(data: &mut D, new: NewToken) -> Result<Answer, Ref
             let what = format!("the name of {whose} cannot have {} in it", char.escape_unicode());
             return Err(Refusal::invalid(what).but("use letters, digits and visible signs of ASCII"));
         }
+    }
+    if let Some(whose) = namesake(&new.name) {
+        let what = format!("{:?} is the name of {whose}, and a token would be taken for it", new.name);
+        return Err(Refusal::invalid(what).but("use another name"));
     }
     if !is_id(&new.id) {
         return Err(Refusal::invalid("the id of a token has 12 hexadecimal digits, in lower case"));

@@ -1,5 +1,6 @@
 //! Statistics, cleanup and compaction.
 
+use super::pauses;
 use crate::Refusal;
 use crate::control::{Answer, FreeRoom, StatsAnswer, Swept, Table, ledger_word};
 use crate::data::Data;
@@ -31,7 +32,9 @@ pub(super) fn stats<D: Data>(data: &mut D) -> Result<Answer, Refusal> {
         None if unlisted > 0 => stats.executions.push((Status::Running, unlisted)),
         None => {}
     }
-    Ok(Answer::Stats(Box::new(told(stats))))
+    let counts = data.read(|reader| reader.held_counts())?;
+    let (paused, held) = (pauses::paused(data, &counts)?, counts.values().sum());
+    Ok(Answer::Stats(Box::new(StatsAnswer { paused, held, ..told(stats) })))
 }
 
 fn told(stats: Stats) -> StatsAnswer {
@@ -46,6 +49,7 @@ fn told(stats: Stats) -> StatsAnswer {
         tables: tables.into_iter().map(|(name, rows, bytes)| Table { name, rows, bytes }).collect(),
         bytes,
         free_bytes: room.free_bytes,
+        ..StatsAnswer::default()
     }
 }
 

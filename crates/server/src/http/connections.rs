@@ -64,17 +64,19 @@ impl Connections {
         Self { most, of_one_max: most / 2, seats: Mutex::default() }
     }
 
-    /// A place for a connection from an address. `None`: all that could make room are being answered.
-    pub fn take(self: &Arc<Self>, address: IpAddr) -> Option<Taken> {
+    /// A place for a connection from an address, which many may share that a proxy passes on. `None`: all that could make
+    /// room are being answered.
+    pub fn take(self: &Arc<Self>, address: IpAddr, is_shared: bool) -> Option<Taken> {
         static LINE: Seldom = Seldom::new();
         let whose = neighbourhood(address);
         let mut seats = self.seats();
         let of_one = seats.by_address.get(&whose).map_or(0, BTreeMap::len);
-        let is_full = of_one >= self.of_one_max && !seats.make_room(whose)
+        let of_one_max = if is_shared { self.most } else { self.of_one_max };
+        let is_full = of_one >= of_one_max && !seats.make_room(whose)
             || seats.count >= self.most && !seats.largest().is_some_and(|largest| seats.make_room(largest));
         if is_full {
             if let Some(left_out) = LINE.turn() {
-                let (most, of_one_max) = (self.most, self.of_one_max);
+                let most = self.most;
                 tracing::warn!(%address, most, of_one_max, left_out, "there is no place for a connection");
             }
             return None;
@@ -140,7 +142,7 @@ mod tests {
     use super::*;
 
     fn take(connections: &Arc<Connections>, address: &str) -> Option<Taken> {
-        connections.take(address.parse().expect("an address"))
+        connections.take(address.parse().expect("an address"), false)
     }
 
     /// A connection that is being answered.

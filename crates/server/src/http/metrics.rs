@@ -16,6 +16,7 @@ pub(super) struct Numbers {
     spans_sent: u64,
     traces_dropped: u64,
     put_off: u64,
+    held: u64,
     is_ready: bool,
     calls: Vec<(&'static str, Went, u64)>,
 }
@@ -28,6 +29,7 @@ impl Numbers {
             oldest_pending: health.watch.oldest_pending(),
             spans_sent: health.spans.sent(),
             traces_dropped: health.spans.dropped(),
+            held: health.watch.held(),
             put_off: health.put_off.load(Ordering::Relaxed),
             is_ready: health.trouble().is_none(),
             calls: api.calls(),
@@ -51,8 +53,17 @@ const TOTALS: [(&str, &str); 11] = [
 ];
 
 pub(super) fn text(numbers: &Numbers) -> String {
-    let Numbers { reading, stuck, oldest_pending, spans_sent, traces_dropped, put_off, is_ready, calls } =
-        numbers;
+    let Numbers {
+        reading,
+        stuck,
+        oldest_pending,
+        spans_sent,
+        traces_dropped,
+        put_off,
+        held,
+        is_ready,
+        calls,
+    } = numbers;
     let mut out = Page(String::with_capacity(8 * 1024));
     for ((name, help), value) in TOTALS.iter().zip(reading.totals.values()) {
         out.one(&format!("perdura_{name}_total"), "counter", help, value as f64);
@@ -68,6 +79,10 @@ pub(super) fn text(numbers: &Numbers) -> String {
     let oldest = oldest_pending.map_or(0.0, |at| at.0 as f64 / 1000.0);
     let help = "When the oldest pending attempt was sent, in seconds since 1970; 0: there is none.";
     out.one("perdura_oldest_pending_timestamp_seconds", "gauge", help, oldest);
+    let help = "Machines that are paused; all of them together count as one.";
+    out.one("perdura_pauses", "gauge", help, reading.pauses as f64);
+    let help = "Executions that sleep because their machine is paused, counted once a minute.";
+    out.one("perdura_executions_held", "gauge", help, *held as f64);
     let help = "Spans that the collector has taken.";
     out.one("perdura_spans_sent_total", "counter", help, *spans_sent as f64);
     let help = "Executions whose trace was not told, or not all of it.";

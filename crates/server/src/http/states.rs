@@ -2,6 +2,7 @@
 
 use super::access::{Keyring, Shown};
 use super::bodies::{BODY_MAX, Bodies, STRICT_BODY_MAX, too_large};
+use super::proxies::told;
 use crate::places::{Place, Places};
 use crate::sfn::{Api, ApiError, Code, is_large, needs, only_asks};
 use crate::who::Caller;
@@ -124,7 +125,7 @@ impl States {
         };
         let needs = needs(action);
         let origin = caller.origin(DoorKind::Aws, action, self.api.moment().now);
-        let api = self.api.by(Origin { from: Some(peer.to_string().into()), ..origin });
+        let api = self.api.by(Origin { from: Some(told(peer).into()), ..origin });
         if !caller.has(needs) {
             let (has, needs) = (caller.role.name(), needs.name());
             let what = format!("{action} needs the role {needs}, and this access key has {has}");

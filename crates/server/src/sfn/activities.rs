@@ -8,7 +8,7 @@ use super::requested::{Asked, Requested};
 use super::settings::{check_encryption, key_of};
 use super::tags::put;
 use super::{Api, seconds};
-use perdura_engine::asl::diagnostic::explain_data;
+use perdura_engine::asl::diagnostic::explain_in_a_sentence;
 use perdura_engine::asl::json::{self, Payload, Value};
 use perdura_engine::asl::object;
 use perdura_engine::{Certainty, Fault, Named, Outcome, TaskToken, Timestamp, is_name};
@@ -189,7 +189,7 @@ pub(super) async fn succeed(api: &Api, request: Requested<'_>) -> Result<Value, 
     let text = request.shared("output").unwrap_or_default();
     let output = api.computing(text.len(), move || {
         Payload::from_text(text.clone()).map_err(|error| {
-            let why = explain_data(&text, &error);
+            let why = explain_in_a_sentence(&text, &error, "Invalid execution output.");
             ApiError::new(Code::InvalidOutput, format!("Invalid Output: '{why}'"))
         })
     });

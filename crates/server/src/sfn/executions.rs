@@ -148,7 +148,7 @@ fn input(text: Option<Arc<str>>, bytes_max: usize) -> Result<Payload, ApiError> 
     }
     match Payload::from_text(text.clone()) {
         Ok(input) => Ok(input),
-        Err(error) => wrong(explain_in_a_sentence(&text, &error)),
+        Err(error) => wrong(explain_in_a_sentence(&text, &error, "Invalid execution input.")),
     }
 }
 
@@ -158,6 +158,9 @@ fn not_started(error: StartError, arn: &str) -> ApiError {
             ApiError::new(Code::ExecutionAlreadyExists, format!("Execution Already Exists: '{arn}'"))
         }
         StartError::TooMany(most) => ApiError::too_many_run(most),
+        StartError::Paused => {
+            ApiError::unavailable("the state machine is paused: start it again when it was resumed")
+        }
         StartError::NoMachine => ApiError::unavailable("the definition cannot be read"),
         StartError::Unavailable(unavailable) => unavailable.into(),
     }

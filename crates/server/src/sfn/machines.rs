@@ -237,7 +237,7 @@ pub(super) async fn describe(api: &Api, request: Requested<'_>) -> Result<Value,
 
 pub(super) async fn describe_for_execution(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let arn = request.required("executionArn");
-    let id = api.execution(arn).await?;
+    let id = api.standard(arn).await?;
     let begun = api.begun(id).await?.ok_or_else(|| ApiError::no_execution(arn))?;
     let (revision, run) = (begun.revision, begun.child.map(|child| child.run));
     let (record, run) = api

@@ -15,7 +15,7 @@ use crate::data::{Data, Served};
 use axum::body::{Body, Bytes};
 use axum::http::HeaderName;
 use perdura_engine::ExecutionId;
-use perdura_engine::asl::json::Value;
+use perdura_engine::asl::json::{Payload, Value};
 use perdura_runtime::Follower;
 use perdura_store::audit::Subject;
 use std::convert::Infallible;
@@ -38,6 +38,8 @@ const PARTS: usize = 4;
 /// The bytes of a part, about.
 const PART_BYTES: usize = 64 << 10;
 const LAST: HeaderName = HeaderName::from_static("last-event-id");
+const NONE_OF_IT: &str = "Last-Event-ID is none of this stream";
+const AS_GIVEN: &str = "give it back as it was given, or leave it out to hear everything";
 /// Keeps a stream open.
 const STILL_HERE: &str = ": \n\n";
 
@@ -57,9 +59,27 @@ impl Place {
         let place = text.split_once('-').and_then(|(from, event)| {
             Some(Self { from: from.parse().ok()?, event: event.parse().ok()?, has_ended: false })
         });
-        place.filter(|place| place.from > 0).ok_or_else(|| {
-            Problem::invalid("Last-Event-ID is none of this stream").but("give it back as it was given")
-        })
+        place
+            .filter(|place| place.from > 0 && place.event >= 0)
+            .ok_or_else(|| Problem::invalid(NONE_OF_IT).but(AS_GIVEN))
+    }
+
+    /// Refuses a place that this stream has never told: a client there would wait for events that it has missed. With 0 for
+    /// the event it is the place behind a Turn.
+    fn check(&self, data: &mut Served, execution: ExecutionId) -> Result<(), Refusal> {
+        let from = if self.event == 0 { self.from - 1 } else { self.from };
+        if from == 0 {
+            return Ok(());
+        }
+        let Answer::History(page) = history::events(data, execution, from)? else {
+            unreachable!("a question about a history is answered with one")
+        };
+        let number = |event: &Payload| event.value().get("id").and_then(Value::as_i64);
+        let is_there = match self.event {
+            0 => page.next.is_some(),
+            told => page.items.iter().any(|event| number(event) == Some(told)),
+        };
+        if is_there { Ok(()) } else { Err(Refusal::invalid(NONE_OF_IT).but(AS_GIVEN)) }
     }
 
     /// The next page as parts of the stream; `None`: there are no more Turns by now.
@@ -102,6 +122,7 @@ pub(super) async fn of_execution(desk: &Desk, asked: Asked) -> Result<Told, Prob
     // The first page tells whether there is such an execution, and whether there will be more of it.
     let (first, place) = desk
         .reads(move |data| {
+            place.check(data, execution)?;
             let mut first = Vec::new();
             while first.is_empty() {
                 match place.next(data, execution)? {
@@ -207,7 +228,7 @@ mod tests {
         let place = |from, event| Place { from, event, has_ended: false };
         assert_eq!(Place::read(None), Ok(place(1, 0)));
         assert_eq!(Place::read(Some("12-7")), Ok(place(12, 7)));
-        for bad in ["", "7", "0-1", "a-1", "1-", "-1"] {
+        for bad in ["", "7", "0-1", "a-1", "1-", "-1", "1--7"] {
             let refused = Place::read(Some(bad)).map_err(|problem| problem.code);
             assert_eq!(refused, Err(Code::Invalid), "{bad}");
         }

@@ -3,8 +3,8 @@
 use super::asked::{Asked, Members, WAIT_MAX};
 use super::conditions::Conditions;
 use super::problem::{Code, Problem};
-use super::table::{POLL, START, STARTS};
-use super::{Desk, Told, wire};
+use super::shapes::{NOTHING, POLL, START, STARTS};
+use super::{Desk, Told, no_more, wire};
 use crate::commands::{executions, find};
 use crate::control::{Answer, Request, Shown, Starting};
 use axum::body::{Body, to_bytes};
@@ -204,7 +204,9 @@ async fn settled(desk: &Desk, which: String, wait: Duration) -> Result<Shown, Pr
 
 pub(super) async fn describe(desk: &Desk, asked: Asked) -> Result<Told, Problem> {
     let wait = asked.wait();
-    let shown = settled(desk, asked.first(), wait.unwrap_or_default()).await?;
+    let showing = asked.showing().filter(|_| wait.is_some());
+    let settled = settled(desk, asked.first(), wait.unwrap_or_default());
+    let shown = desk.while_it_counts(showing, settled).await??;
     let tag = format!("W/\"{}-{}\"", shown.execution, shown.turns.unwrap_or_default());
     if Conditions::of(&asked).has(&tag) {
         return Ok(Told::unchanged(tag));
@@ -238,7 +240,29 @@ pub(super) async fn poll(desk: &Desk, asked: Asked) -> Result<Told, Problem> {
         },
         denied = ends => {
             tracing::debug!(%denied, "a worker waits no more");
-            Err(Problem::new(Code::NotAuthenticated, "the token does not count any more"))
+            Err(no_more())
         }
     }
+}
+
+/// How often it is looked whether anything is still under way.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Pauses everything, and waits until nothing is under way.
+pub(super) async fn drain(desk: &Desk, asked: Asked) -> Result<Told, Problem> {
+    asked.members(&NOTHING)?;
+    let waits_for = asked.wait().unwrap_or_default();
+    desk.verb(Request::Pause { machine: None, now: true }).await?;
+    let mut answer = desk.verb(Request::Pauses).await?;
+    let drained = async {
+        while !matches!(&answer, Answer::Pauses(pauses) if pauses.drained) {
+            tokio::time::sleep(LOOK_EVERY).await;
+            answer = desk.verb(Request::Pauses).await?;
+        }
+        Ok::<(), Problem>(())
+    };
+    if let Ok(told) = timeout(waits_for, drained).await {
+        told?;
+    }
+    Ok(Told::new(wire::told(&answer)))
 }

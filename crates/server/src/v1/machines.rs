@@ -5,7 +5,8 @@
 use super::asked::{Asked, cursor};
 use super::conditions::Conditions;
 use super::problem::{Code, Problem};
-use super::table::{PUBLISH, PUT_ALIAS, kind};
+use super::shapes::{PUBLISH, PUT_ALIAS};
+use super::table::kind;
 use super::wire::type_word;
 use super::{Desk, Told, wire};
 use crate::commands::machines::{Given, deploy};

@@ -3,7 +3,8 @@
 use super::problem::Code;
 use super::rule::is_keyed;
 use super::shape::{Field, Is, Shape};
-use super::table::{Answers, Mode, OPERATIONS, Operation, PROBLEM, Reads};
+use super::shapes::PROBLEM;
+use super::table::{Answers, Mode, OPERATIONS, Operation, Reads};
 use perdura_idempotency::IDEMPOTENCY_KEY;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

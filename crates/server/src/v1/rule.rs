@@ -14,7 +14,7 @@ use axum::extract::Request;
 use axum::http::Method;
 use axum::response::{IntoResponse, Response};
 use perdura_idempotency::operations::Operations;
-use perdura_idempotency::store::Store;
+use perdura_idempotency::store::{Scrubbed, Store};
 use perdura_idempotency::{
     Attached, Budgets, IDEMPOTENCY_KEY, IdempotencyContext, IdempotencyLayer, NotApplied, Policy, Scope,
     Secret, StartError,
@@ -95,6 +95,12 @@ impl StoredAnswers {
             }
         }
         Ok(erased)
+    }
+
+    /// Takes what was erased out of their file, where it has so many bytes at most.
+    pub async fn scrub(&self, bytes_max: u64) -> Result<Scrubbed, Refusal> {
+        let scrubbed = self.0.scrub(bytes_max).await;
+        scrubbed.map_err(|error| Refusal::new(RefusalKind::Unavailable, error.to_string()))
     }
 }
 

@@ -6,7 +6,7 @@
 
 use super::asked::Asked;
 use super::problem::{Code, Problem};
-use super::table::{Of, Operation, Reads};
+use super::table::{Of, Operation, Reads, kind};
 use super::{BODY_MAX, Desk};
 use crate::Refusal;
 use crate::commands::{activities, executions, find, ledger::ledger};
@@ -18,6 +18,9 @@ use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::response::Response;
 use perdura_engine::ExecutionId;
+use perdura_engine::asl::read::{BYTES_MAX, ReadOptions, read};
+use perdura_engine::asl::source::Source;
+use perdura_engine::reach::{Reach, reach};
 use serde_json::Value as Json;
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -47,7 +50,12 @@ pub(super) async fn admit(
     let body = to_bytes(body, BODY_MAX).await;
     let body = body.map_err(|_| Problem::new(Code::TooLarge, "the body is too large, or was cut off"))?;
     let asked = Asked::new(operation, &head.uri, head.headers.clone(), body.clone())?;
-    let abouts = desk.parsed(body.len(), move || abouts(operation, &asked)).await?;
+    let bound = caller.clone();
+    let abouts = desk.parsed(body.len(), move || {
+        check_reach(operation, &bound, &asked)?;
+        abouts(operation, &asked)
+    });
+    let abouts = abouts.await?;
     for about in abouts {
         let caller = caller.clone();
         // Why it cannot be found is nothing to such a caller.
@@ -56,6 +64,34 @@ pub(super) async fn admit(
         }
     }
     Ok(Request::from_parts(head, Body::from(body)))
+}
+
+/// Refuses a definition that would reach machines through this server that its caller may not have to do with: what a
+/// definition asks for is done in the name of its machine, and not of the token that deployed it. One that cannot be read
+/// is refused later, with what is wrong.
+fn check_reach(operation: &Operation, caller: &Caller, asked: &Asked) -> Result<(), Problem> {
+    let is_kept = matches!(operation.reads, Reads::Definition) && !matches!(operation.of, Of::Nothing);
+    // What is not theirs is not there for them, whatever is sent.
+    if !is_kept || !caller.may_see(&asked.first()) || asked.body.len() > BYTES_MAX {
+        return Ok(());
+    }
+    let source = Source::new("definition", asked.text()?.to_owned());
+    let reading = read(&source, &ReadOptions { machine_type: kind(asked), strict: false });
+    let Some(machine) = reading.machine else { return Ok(()) };
+    let Some(reach) = reach(&machine, |name| caller.may_see(name)) else { return Ok(()) };
+    let how = match reach {
+        Reach::Api { state } => format!("the state {state} calls the Step Functions API of this server"),
+        Reach::Machine { state, name } => format!("the state {state} starts executions of {name}"),
+        Reach::Any { state } => {
+            format!(
+                "the state {state} starts executions of a machine that is not written in its StateMachineArn"
+            )
+        }
+    };
+    let what = format!("the definition reaches other machines, and the token is bound to some: {how}");
+    Err(Problem::new(Code::Forbidden, what).but(
+        "deploy it with a token without --machines; a StateMachineArn that is written out may name a machine of the token's",
+    ))
 }
 
 fn abouts(operation: &Operation, asked: &Asked) -> Result<Vec<About>, Problem> {

@@ -5,7 +5,7 @@
 use super::asked::{cursor, encode};
 use super::problem::Problem;
 use super::raw;
-use super::table::OLDEST;
+use super::shapes::OLDEST;
 use crate::Refusal;
 use crate::control::{
     Answer, AuditQuestion, LedgerQuestion, ListQuestion, Order, Request, Resolving, ledger_word,
@@ -204,6 +204,14 @@ impl Outgoing {
             Request::RevokeToken { id } => {
                 Self { method: Method::DELETE, path: format!("/v1/tokens/{}", encode(id)), body: None }
             }
+            Request::Pause { machine, now } => {
+                let body = Some(none().raw("now", now.then_some("true")).object());
+                Self { method: Method::PUT, path: pause(machine.as_deref()), body }
+            }
+            Request::Resume { machine } => {
+                Self { method: Method::DELETE, path: pause(machine.as_deref()), body: None }
+            }
+            Request::Pauses => Self::get("/v1/pause"),
             Request::Stats => Self::get("/v1/stats"),
             Request::Stop { execution, error, cause } => {
                 let body = none().text("error", error.as_deref()).text("cause", cause.as_deref());
@@ -228,6 +236,11 @@ impl Outgoing {
     }
 }
 
+/// Where a machine is paused, or all of them.
+fn pause(machine: Option<&str>) -> String {
+    machine.map_or_else(|| "/v1/pause".to_owned(), |name| format!("/v1/machines/{}/pause", encode(name)))
+}
+
 /// The variant of [`Answer`] that answers a request, as serde names it.
 fn tag(request: &Request) -> &'static str {
     match request {
@@ -248,6 +261,7 @@ fn tag(request: &Request) -> &'static str {
         Request::Connections => "connections",
         Request::CreateToken(_) | Request::RevokeToken { .. } => "token",
         Request::Tokens => "tokens",
+        Request::Pauses => "pauses",
         Request::Stats => "stats",
         Request::Compact => "room",
         Request::Cleanup { .. } => "swept",
@@ -258,6 +272,8 @@ fn tag(request: &Request) -> &'static str {
         | Request::Heartbeat { .. }
         | Request::PutConnection { .. }
         | Request::DeleteConnection { .. }
+        | Request::Pause { .. }
+        | Request::Resume { .. }
         | Request::GiveUp { .. } => "done",
     }
 }
@@ -320,6 +336,7 @@ pub fn heard(
     };
     let inner = match (tag, inner) {
         ("activities" | "connections" | "tokens", mut list) => list["items"].take(),
+        ("pauses", pauses) => pauses,
         (_, mut page) if page.get("items").is_some() => {
             page["next"] = page.get("cursor").map(place).transpose()?.unwrap_or_default();
             page

@@ -50,8 +50,8 @@ scripts! { actions on &[Mode::Served];
 }
 
 scripts! { commands on &[Mode::Served, Mode::Alone];
-    activities, cleanup, compact, connections, createToken, deleteConnection, deploy, erase, eraseKey, fail, giveUp, heartbeat, history, left,
-    ledger, list, poll, putActivity, putConnection, redrive, resolve, revokeToken, show, start, stats, stop, succeed,
+    activities, audit, cleanup, compact, connections, createToken, deleteConnection, deploy, erase, eraseKey, fail, giveUp, heartbeat, history, left,
+    ledger, list, pause, pauses, poll, putActivity, putConnection, redrive, resolve, resume, revokeToken, show, start, stats, stop, succeed,
     tokens, trace, turns, who,
 }
 

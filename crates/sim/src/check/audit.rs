@@ -5,7 +5,7 @@ use super::Evidence;
 use crate::clients::{Request, Told, Wish};
 use perdura_engine::{ExecutionId, Input};
 use perdura_runtime::{Started, Taken};
-use perdura_store::audit::{AuditPage, Entry, Verb};
+use perdura_store::audit::{AuditPage, AuditRow, Entry, Verb};
 use std::collections::BTreeMap;
 
 /// Compares the replies to clients with the audit.
@@ -17,7 +17,7 @@ pub fn told_on_the_audit(evidence: &Evidence<'_>) -> Vec<String> {
     let rows = reader.audit(&page).expect("what was written can be read");
     let mut starts: BTreeMap<ExecutionId, u32> = BTreeMap::new();
     let mut turns: BTreeMap<(ExecutionId, u64), u32> = BTreeMap::new();
-    for (number, line) in rows.iter().flat_map(|row| row.lines()) {
+    for (number, line) in rows.iter().flat_map(AuditRow::lines) {
         let entry: Entry = serde_json::from_str(line).expect("an entry is JSON");
         let (Some(execution), Some(turn)) = (entry.subject.of_shard(), entry.turn) else {
             complaints.push(format!("entry {number} is about no Turn: {line}"));

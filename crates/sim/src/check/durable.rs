@@ -149,7 +149,12 @@ fn names_are_taken_once(evidence: &Evidence<'_>) -> Vec<String> {
         let id = match told {
             Ok(started) => started.execution,
             Err(StartError::Exists(id)) => *id,
-            Err(StartError::NoMachine | StartError::TooMany(_) | StartError::Unavailable(_)) => continue,
+            Err(
+                StartError::NoMachine
+                | StartError::TooMany(_)
+                | StartError::Paused
+                | StartError::Unavailable(_),
+            ) => continue,
         };
         let Some(name) = &planned.name else { continue };
         if evidence.sim.swept.contains_key(&id) {

@@ -69,11 +69,11 @@ impl Sim {
         let message = match wish {
             Wish::Start(planned) => Message::Start {
                 start: Box::new(self.start_of(planned)),
-                reply: self.ears.reply(number, Told::Started).by(self.origin(number)),
+                reply: self.ears.reply(number, Told::Started).by(Some(self.origin(number))),
                 ending: None,
             },
             Wish::Input(execution, input) => {
-                let reply = self.ears.reply(number, Told::Taken).by(self.origin(number));
+                let reply = self.ears.reply(number, Told::Taken).by(Some(self.origin(number)));
                 Message::Input { execution, input, reply }
             }
             Wish::Watch(execution) => {
@@ -84,8 +84,8 @@ impl Sim {
     }
 
     /// Who asks, as the audit is to tell it.
-    fn origin(&self, number: RequestId) -> Option<Arc<Origin>> {
-        Some(Arc::new(Origin {
+    fn origin(&self, number: RequestId) -> Arc<Origin> {
+        Arc::new(Origin {
             at: Timestamp(self.clock.now()),
             principal: "client".into(),
             tenant: "default".into(),
@@ -94,7 +94,7 @@ impl Sim {
             from: None,
             operation: "ask".into(),
             key: Some(format!("request-{number}").into()),
-        }))
+        })
     }
 
     /// For sabotage: the failure of an old attempt is given to the running one.

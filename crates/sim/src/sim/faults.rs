@@ -37,6 +37,7 @@ impl Sim {
                 let until = self.clock.now() + for_ms;
                 self.disk().full_until = until;
             }
+            Fault::Hold(held, for_ms) => self.hold(held, for_ms),
             Fault::Sweep(age_ms) => self.look_for_old(age_ms),
         }
     }

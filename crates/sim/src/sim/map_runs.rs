@@ -1,4 +1,4 @@
-//! What Map Runs ask for: their children, their items and their results, each a little later.
+//! What Map Runs fetch: their children, their items and their results, each a little later.
 
 use super::{Happening, Sim};
 use crate::observed::Life;
@@ -34,8 +34,7 @@ impl Sim {
                 let source = Source { name: "S3://items".into(), version: "1".into() };
                 ticket.tell(Fetched::Items(Fed::From(source)))
             }
-            kind
-            @ (FetchKind::Children | FetchKind::Results { .. } | FetchKind::Row | FetchKind::Look(_)) => {
+            kind @ (FetchKind::Children | FetchKind::Results { .. }) => {
                 let told: Arc<Mutex<Option<Message>>> = Arc::default();
                 let hears = told.clone();
                 let hear = move |message| {

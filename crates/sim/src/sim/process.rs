@@ -133,6 +133,7 @@ impl Sim {
         let life = self.life(process);
         self.facts.lives.insert(life, steady);
         self.facts.count("boots");
+        self.knows_what_is_held(life);
         let live = if self.sabotage == Some(Sabotage::ResumeForgotten) {
             self.calls_on_record()
         } else {

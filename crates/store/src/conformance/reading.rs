@@ -233,6 +233,29 @@ pub fn those_that_wait_are_listed_by_shard_and_page(make: Make<'_>) {
     assert_eq!(reader.waiting(Shard(1), None, 9).unwrap(), ids[1..], "it sleeps for itself now");
 }
 
+pub fn those_that_are_held_are_listed_and_counted_and_wait(make: Make<'_>) {
+    let mut home = make(2);
+    let mut node = Node::on(&mut *home);
+    let mut ids: Vec<ExecutionId> = (1..=4).map(|n| execution(n, Shard(1), 2)).collect();
+    ids.sort_unstable();
+    let held = |id: &ExecutionId| Row { held: true, ..asleep(*id, 1, 5) };
+    let mut rows: Vec<Row> = ids.iter().map(held).collect();
+    rows[3].machine = MachineId(9);
+    rows.push(Row { waits: true, ..asleep(execution(5, Shard(1), 2), 1, 5) });
+    rows.push(Row { held: true, ..row(execution(6, Shard(1), 2)) });
+    let machine = rows[0].machine;
+    node.rows(rows);
+    let mut reader = node.reader();
+    let page = reader.held(Shard(1), Some(ids[0]), 9).unwrap();
+    assert_eq!(page, [(ids[1], machine), (ids[2], machine), (ids[3], MachineId(9))]);
+    assert_eq!(reader.held(Shard(1), None, 1).unwrap(), [(ids[0], machine)]);
+    assert_eq!(reader.held(Shard(0), None, 9).unwrap(), []);
+    assert_eq!(reader.held_counts().unwrap(), [(machine, 3), (MachineId(9), 1)].into());
+    assert_eq!(reader.waiting(Shard(1), None, 9).unwrap().len(), 5, "a new process has to look at them too");
+    node.rows(vec![Row { held: false, ..held(&ids[0]) }]);
+    assert_eq!(reader.held_counts().unwrap(), [(machine, 2), (MachineId(9), 1)].into());
+}
+
 /// An execution with 9 Turns: 1 to 4 in two segments, 5 to 6 in its tail, 7 to 9 in the journal, which also has
 /// those of the tail, and Turns of others between them.
 fn spread_out(node: &mut Node, who: ExecutionId) {

@@ -95,6 +95,7 @@ pub fn a_row_comes_back_as_it_was(make: Make<'_>) {
         ended_at: Some(at(9_000_000_000_000)),
         wake: Wake { steady: Some(at(3)), wall: Some(at(4)) },
         waits: true,
+        held: false,
         redrives: 2,
         redriven_at: Some(at(8)),
         version: Some(3),

@@ -223,13 +223,37 @@ impl Reader for MemoryReader {
     ) -> Result<Vec<ExecutionId>, Failure> {
         let memory = self.lock();
         let is_here = |kept: &Kept| Shard::of(kept.row.execution, memory.shard_count()) == shard;
-        let waits = |kept: &&Kept| kept.row.waits && !kept.row.awake && is_here(kept);
+        let waits = |kept: &&Kept| (kept.row.waits || kept.row.held) && !kept.row.awake && is_here(kept);
         let mut ids: Vec<ExecutionId> =
             memory.rows.values().filter(waits).map(|kept| kept.row.execution).collect();
         ids.retain(|id| after.is_none_or(|after| *id > after));
         ids.sort_unstable();
         ids.truncate(most as usize);
         Ok(ids)
+    }
+
+    fn held(
+        &mut self,
+        shard: Shard,
+        after: Option<ExecutionId>,
+        most: u32,
+    ) -> Result<Vec<(ExecutionId, MachineId)>, Failure> {
+        let memory = self.lock();
+        let is_here = |kept: &Kept| Shard::of(kept.row.execution, memory.shard_count()) == shard;
+        let held = memory.rows.values().filter(|kept| is_held(&kept.row) && is_here(kept));
+        let mut held: Vec<_> = held.map(|kept| (kept.row.execution, kept.row.machine)).collect();
+        held.retain(|(id, _)| after.is_none_or(|after| *id > after));
+        held.sort_unstable();
+        held.truncate(most as usize);
+        Ok(held)
+    }
+
+    fn held_counts(&mut self) -> Result<BTreeMap<MachineId, u64>, Failure> {
+        let mut counts = BTreeMap::new();
+        for kept in self.lock().rows.values().filter(|kept| is_held(&kept.row)) {
+            *counts.entry(kept.row.machine).or_default() += 1;
+        }
+        Ok(counts)
     }
 
     fn registered(
@@ -409,6 +433,10 @@ impl Reader for MemoryReader {
     fn secret(&mut self) -> Result<[u8; 32], Failure> {
         Ok(self.lock().secret.0)
     }
+}
+
+fn is_held(row: &Row) -> bool {
+    row.held && !row.awake
 }
 
 fn summary(Kept { row, erased_at, covered_at: _ }: &Kept) -> Summary {

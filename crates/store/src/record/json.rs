@@ -56,13 +56,13 @@ fn write_text(buffer: &mut Vec<u8>, text: &str) {
     buffer.push(b'"');
 }
 
-/// The name of a member or a variant: an identifier.
-fn write_name(buffer: &mut Vec<u8>, name: &'static str) {
+/// The name of a member or a variant, an identifier, with what stands before and after it.
+fn write_name(buffer: &mut Vec<u8>, before: &'static [u8], name: &'static str) {
     debug_assert_eq!(plain_length(name.as_bytes()), name.len(), "a name needs no escapes");
-    buffer.reserve(name.len() + 3);
-    buffer.push(b'"');
+    buffer.reserve(before.len() + name.len() + 2);
+    buffer.extend_from_slice(before);
     buffer.extend_from_slice(name.as_bytes());
-    buffer.push(b'"');
+    buffer.extend_from_slice(b"\":");
 }
 
 struct Writer<'b>(&'b mut Vec<u8>);
@@ -79,9 +79,7 @@ impl<'b> Writer<'b> {
     }
 
     fn variant(self, name: &'static str, begin: &[u8], end: &'static [u8]) -> Members<'b> {
-        self.0.push(b'{');
-        write_name(self.0, name);
-        self.0.push(b':');
+        write_name(self.0, b"{\"", name);
         self.members(begin, end)
     }
 }
@@ -181,7 +179,11 @@ impl<'b> Serializer for Writer<'b> {
     }
 
     fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<(), Error> {
-        write_name(self.0, variant);
+        debug_assert_eq!(plain_length(variant.as_bytes()), variant.len(), "a name needs no escapes");
+        self.0.reserve(variant.len() + 2);
+        self.0.extend_from_slice(b"\"");
+        self.0.extend_from_slice(variant.as_bytes());
+        self.0.extend_from_slice(b"\"");
         Ok(())
     }
 
@@ -266,9 +268,8 @@ impl Members<'_> {
     }
 
     fn member<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), Error> {
-        self.next();
-        write_name(self.buffer, name);
-        self.buffer.push(b':');
+        let before: &[u8] = if std::mem::take(&mut self.is_first) { b"\"" } else { b",\"" };
+        write_name(self.buffer, before, name);
         value.serialize(Writer(self.buffer))
     }
 

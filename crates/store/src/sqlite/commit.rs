@@ -246,6 +246,11 @@ fn write_rows(connection: &Connection, shards: u16, newest: Position, rows: &[Ro
     Ok(())
 }
 
+/// What `waits` says: who is held waits too, for a new process may find that nothing holds it any more.
+fn waits(row: &Row) -> i64 {
+    if row.held { super::rows::HELD } else { i64::from(row.waits) }
+}
+
 fn write_row(
     statement: &mut Statement<'_>,
     shard: Shard,
@@ -286,7 +291,7 @@ fn write_row(
         bind(&content.state.as_ref().map(|state| state.turn as i64))?;
         bind(&content.tail)?;
         bind(&content.state.as_ref().map(|state| &state.bytes))?;
-        bind(&row.waits)?;
+        bind(&waits(row))?;
     }
     statement.raw_execute()?;
     Ok(())

@@ -40,6 +40,11 @@ impl Trouble {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)))
     }
 
+    /// There is no room for it on the disk.
+    pub(super) fn is_full(&self) -> bool {
+        matches!(self, Self::Sqlite(error) if kind(error) == FailureKind::DiskFull)
+    }
+
     /// A name that is taken, or a journal row that is there.
     pub(super) fn is_conflict(&self) -> bool {
         matches!(self, Self::Sqlite(error)

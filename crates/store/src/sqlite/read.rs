@@ -418,6 +418,39 @@ impl Reader for SqliteReader {
         })
     }
 
+    fn held(
+        &mut self,
+        shard: Shard,
+        after: Option<ExecutionId>,
+        most: u32,
+    ) -> Result<Vec<(ExecutionId, MachineId)>, Failure> {
+        self.ask(|connection, _| {
+            let mut statement = connection.prepare_cached(
+                "SELECT id, machine FROM execution
+                 WHERE shard = ?1 AND waits = 2 AND NOT awake AND id > ?2 ORDER BY id LIMIT ?3",
+            )?;
+            let after = after.map_or_else(Vec::new, |after| id_of(after).to_vec());
+            let read = |row: &rusqlite::Row<'_>| {
+                Ok((execution_of(row.get(0)?), MachineId(row.get::<_, i64>(1)? as u64)))
+            };
+            let rows = statement.query_map(rusqlite::params![shard.0, after, most], read)?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
+    }
+
+    fn held_counts(&mut self) -> Result<BTreeMap<MachineId, u64>, Failure> {
+        self.ask(|connection, _| {
+            let mut statement = connection.prepare_cached(
+                "SELECT machine, count(*) FROM execution WHERE waits = 2 AND NOT awake GROUP BY machine",
+            )?;
+            let read = |row: &rusqlite::Row<'_>| {
+                Ok((MachineId(row.get::<_, i64>(0)? as u64), row.get::<_, i64>(1)? as u64))
+            };
+            let rows = statement.query_map([], read)?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
+    }
+
     fn registered(
         &mut self,
         kind: Registry,

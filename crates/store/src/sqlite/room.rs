@@ -27,6 +27,12 @@ pub(super) fn free(connection: &Connection) -> Result<Room, Trouble> {
     Ok(Room { free_bytes, gives_back, more: false })
 }
 
+/// How many bytes of the file are in use.
+pub(super) fn used(connection: &Connection) -> Result<u64, Trouble> {
+    let pages = number(connection, "page_count")? - number(connection, "freelist_count")?;
+    Ok((pages * number(connection, "page_size")?) as u64)
+}
+
 /// Gives a slice back, but for what will soon be used; whether there was anything to give.
 pub(super) fn give_back(
     connection: &Connection,

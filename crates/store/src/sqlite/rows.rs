@@ -45,6 +45,9 @@ pub(super) fn unknown(word: &str, value: &str) -> Trouble {
     Trouble::Damage(Damage(format!("the {word} {value} is unknown")))
 }
 
+/// In the column `waits`: the machine is paused.
+pub(super) const HELD: i64 = 2;
+
 /// What a list shows, in the order of [`summary`].
 pub(super) const SUMMARY: &str =
     "id, machine, revision, name, status, started_at, ended_at, redrives, redriven_at, version, alias, child,
@@ -111,7 +114,8 @@ pub(super) fn full_row(row: &rusqlite::Row<'_>) -> Result<Row, Trouble> {
         name: summary.name,
         status: summary.status,
         awake: row.get(15)?,
-        waits: row.get(24)?,
+        waits: row.get::<_, i64>(24)? != 0,
+        held: row.get::<_, i64>(24)? == HELD,
         started_at: summary.started_at,
         ended_at: summary.ended_at,
         wake: Wake { steady: time(16)?, wall: time(17)? },

@@ -23,6 +23,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("0009_labels.sql"),
     include_str!("0010_audit.sql"),
     include_str!("0011_erase.sql"),
+    include_str!("0012_held.sql"),
 ];
 
 /// Creates the tables, or migrates them.

@@ -155,6 +155,17 @@ pub trait Reader: Send {
         most: u32,
     ) -> Result<Vec<ExecutionId>, Failure>;
 
+    /// Sleepers of a Shard that could go on and are held, in the order of their ids, after one of them.
+    fn held(
+        &mut self,
+        shard: Shard,
+        after: Option<ExecutionId>,
+        most: u32,
+    ) -> Result<Vec<(ExecutionId, MachineId)>, Failure>;
+
+    /// How many of them each machine has, on all Shards.
+    fn held_counts(&mut self) -> Result<BTreeMap<MachineId, u64>, Failure>;
+
     /// What is registered of a kind, by name, after this one.
     fn registered(
         &mut self,

@@ -88,6 +88,7 @@ impl Stage {
             ended_at: Some(Timestamp(3)),
             wake: Wake::default(),
             waits: false,
+            held: false,
             redrives: 0,
             redriven_at: None,
             version: None,

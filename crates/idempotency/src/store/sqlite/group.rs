@@ -113,22 +113,15 @@ impl<'c> Group<'c> {
         self.held(operation, |row, now| rule::release(row, epoch, now))
     }
 
-    /// The bytes are overwritten where they lay, not only unlinked.
+    /// The bytes are overwritten where they lay, not only unlinked, as whatever is deleted here.
     pub(super) fn erase(&mut self, operation: OperationId) -> Result<bool, Trouble> {
         let row = rows::read(self.connection, operation, self.void)?;
         let (erased, write) = rule::erase(row.as_ref(), now(self.clock));
         if write != Write::Nothing {
-            self.secure_delete(true)?;
-            let written = self.write(operation, row.as_ref(), &write);
-            self.secure_delete(false)?;
-            written?;
+            self.write(operation, row.as_ref(), &write)?;
         }
         self.erased |= erased;
         Ok(erased)
-    }
-
-    fn secure_delete(&self, on: bool) -> Result<(), Trouble> {
-        Ok(self.connection.pragma_update_and_check(None, "secure_delete", on, |_| Ok(()))?)
     }
 
     pub(super) fn sweep(&mut self, records_max: u32, keep: Keep) -> Result<Swept, Trouble> {

@@ -10,8 +10,8 @@ use super::presence::Presence;
 use super::session::{self, Session};
 use super::trouble::Trouble;
 use crate::store::wake::Bells;
-use crate::store::{Clock, StoreError};
-use rusqlite::Connection;
+use crate::store::{Clock, Scrubbed, StoreError};
+use rusqlite::{Connection, ErrorCode};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -30,6 +30,8 @@ pub(super) enum Command {
     Errand(Box<dyn Errand>),
     /// A transaction of a handler, which has the connection to itself until it ends.
     Session(Session),
+    /// The file is to be written anew if it has so many bytes at most; outside of transactions.
+    Scrub(u64, oneshot::Sender<Result<Scrubbed, StoreError>>),
 }
 
 /// A verb that waits for its commit.
@@ -104,6 +106,13 @@ impl Writer {
         told.await.map_err(|_| Gone)?
     }
 
+    /// Has what was erased taken out of the files.
+    pub(super) async fn scrub(&self, bytes_max: u64) -> Result<Scrubbed, StoreError> {
+        let (reply, told) = oneshot::channel();
+        self.0.send(Command::Scrub(bytes_max, reply)).await.map_err(|_| Gone)?;
+        told.await.map_err(|_| Gone)?
+    }
+
     /// A place in the queue, which a session takes without waiting once it has it.
     pub(super) async fn place(&self) -> Result<mpsc::Permit<'_, Command>, Gone> {
         self.0.reserve().await.map_err(|_| Gone)
@@ -138,7 +147,7 @@ impl Desk {
     fn serve(mut self, mut commands: mpsc::Receiver<Command>) {
         let mut sessions = VecDeque::new();
         loop {
-            let mut errands = Vec::new();
+            let (mut errands, mut scrubs) = (Vec::new(), Vec::new());
             let mut next = if sessions.is_empty() {
                 let Some(first) = commands.blocking_recv() else { return };
                 Some(first)
@@ -149,6 +158,7 @@ impl Desk {
                 match command {
                     Command::Errand(errand) => errands.push(errand),
                     Command::Session(session) => sessions.push_back(session),
+                    Command::Scrub(bytes_max, reply) => scrubs.push((bytes_max, reply)),
                 }
                 if errands.len() < GROUP_MAX && sessions.len() < QUEUE_MAX {
                     // If the queue is empty or closed, the group is complete.
@@ -159,6 +169,16 @@ impl Desk {
             // A panic drops the reply, which its caller notices; the next group finds no transaction open.
             let worked = catch_unwind(AssertUnwindSafe(|| {
                 self.commit(errands);
+                let mut last = None;
+                for (bytes_max, reply) in scrubs {
+                    let scrubbed = match last.take() {
+                        Some((done, scrubbed)) if done == bytes_max => scrubbed,
+                        _ => self.scrub(bytes_max),
+                    };
+                    last = Some((bytes_max, scrubbed.clone()));
+                    // Whoever no longer waits asks again, if it still matters.
+                    drop(reply.send(scrubbed.map_err(StoreError::from)));
+                }
                 if let Some(session) = session {
                     session::serve(&mut self, &session);
                 }
@@ -216,16 +236,38 @@ impl Desk {
         }
     }
 
-    /// Nothing of what was overwritten is left beside the file. Readers are waited for, as long as for anybody.
-    fn empty_log(&self) {
+    /// Nothing of what was overwritten is left beside the file. Readers are waited for, as long as for anybody; `false`:
+    /// one still reads.
+    fn empty_log(&self) -> bool {
         let empty = "PRAGMA main.wal_checkpoint(TRUNCATE)";
         match self.connection.query_row(empty, [], |row| row.get::<_, bool>(0)) {
-            Ok(false) => {}
+            Ok(false) => return true,
             Ok(true) => {
                 tracing::warn!("a program reads for long: what was erased is in the log until it is emptied");
             }
             Err(error) => tracing::warn!(%error, "the log could not be emptied of what was erased"),
         }
+        false
+    }
+
+    /// When SQLite moves rows between pages, it leaves copies of them in the unused parts: only a file that is written anew
+    /// is without them. Those that are on their way at this moment wait.
+    fn scrub(&self, bytes_max: u64) -> Result<Scrubbed, Trouble> {
+        let number = |pragma| self.connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
+        let pages = number("page_count")? - number("freelist_count")?;
+        let is_small = pages.saturating_mul(number("page_size")?).unsigned_abs() <= bytes_max;
+        let is_anew = is_small
+            && match self.connection.execute_batch("VACUUM main") {
+                Ok(()) => true,
+                // There is no room for it twice, and it is as it was.
+                Err(error) if error.sqlite_error_code() == Some(ErrorCode::DiskFull) => false,
+                Err(error) => return Err(error.into()),
+            };
+        Ok(match (self.empty_log(), is_anew) {
+            (false, _) => Scrubbed::Read,
+            (true, true) => Scrubbed::Clean,
+            (true, false) => Scrubbed::TooLarge,
+        })
     }
 
     /// Before a handler gets the connection: removes the objects and settings of the last one.

@@ -1,17 +1,19 @@
 //! What an earlier process has left behind: runs that nobody waits for, and children whose run is not here yet.
 //!
 //! A process may have ended between the commit that gave a run up and the end of that run. So whoever opens the store looks
-//! for such runs, a slice of them at a time. Their rows and their parents are read beside the node's thread; what is in
-//! memory when the answer arrives counts more than what was read. A run that is ended by its row reads that row once more
+//! for such runs, a slice of them at a time. Their rows and their parents are asked for; what is in memory when the answer
+//! arrives counts more than what was read. A run that is ended by its row reads that row once more
 //! before it says so.
 
 use super::super::slot::Body;
 use super::super::{Node, Queued, ReplyTo, Slot};
 use super::Run;
-use crate::fetch::{Fetch, FetchKind, Look, Looked, Ticket, Waits, Which, figures};
-use perdura_engine::{ExecutionId, Fault, Input, MapRunLife, Status};
-use perdura_store::{ChildOf, Failure, MapRunRow};
+use crate::fetch::figures;
+use crate::librarian::{Ask, LeftRun, Waits};
+use perdura_engine::{Destinations, ExecutionId, Fault, Input, MapRunLife, Status};
+use perdura_store::{ChildOf, MapRunRow};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// What may have been left behind.
@@ -19,8 +21,6 @@ use uuid::Uuid;
 pub(super) struct Left {
     /// Children of an earlier process whose run is not here yet: they wait for it.
     unjoined: BTreeMap<ExecutionId, ChildOf>,
-    /// The number of the ticket under which their runs are looked at.
-    looks_at_theirs: Option<u128>,
     search: Option<Search>,
 }
 
@@ -30,8 +30,6 @@ struct Search {
     after: Option<Uuid>,
     /// Of some of them it could not be told yet: they are looked at again.
     again: bool,
-    /// The number of the ticket under which the next slice is read.
-    reads: Option<u128>,
 }
 
 /// Whether a run that is not here is wanted, though its row says that it runs.
@@ -48,8 +46,8 @@ impl Left {
         !self.unjoined.is_empty() || self.search.is_some()
     }
 
-    pub(super) fn is_reading(&self) -> bool {
-        !self.unjoined.is_empty() || self.search.as_ref().is_some_and(|search| search.reads.is_some())
+    pub(super) fn has_unjoined(&self) -> bool {
+        !self.unjoined.is_empty()
     }
 
     fn of(&self, run: Uuid) -> Vec<ExecutionId> {
@@ -67,7 +65,7 @@ impl Node {
     /// A child of an earlier process: whether it goes on is for its run to say.
     pub(in super::super) fn await_run(&mut self, execution: ExecutionId, child: ChildOf) {
         self.map_runs.left.unjoined.insert(execution, child);
-        if let Some(slot) = self.slots.get_mut(&execution) {
+        if let Some(slot) = self.executions.get_mut(execution) {
             slot.gate.awaits_run = true;
         }
     }
@@ -75,7 +73,7 @@ impl Node {
     /// A child of an earlier process gets its first input here, before all that came for it meanwhile.
     pub(super) fn join(&mut self, execution: ExecutionId, input: Input) {
         self.map_runs.left.unjoined.remove(&execution);
-        let Some(slot) = self.slots.get_mut(&execution) else { return };
+        let Some(slot) = self.executions.get_mut(execution) else { return };
         slot.gate.awaits_run = false;
         if slot.parked.is_none() {
             let queued = Queued { input, reply: ReplyTo::Nobody };
@@ -95,49 +93,29 @@ impl Node {
         }
     }
 
-    /// Once a second: the runs of children that wait for them are looked at, and a slice of all others.
+    /// Once a second: the runs of children that wait for them are asked for, and the next slice of all others. What is being
+    /// read is not asked for twice.
     pub(super) fn look_for_the_left(&mut self) {
-        if self.map_runs.left.looks_at_theirs.is_none() {
-            let runs: BTreeSet<Uuid> = self.map_runs.left.unjoined.values().map(|child| child.run).collect();
-            let absent = |run: &Uuid| !self.map_runs.runs.contains_key(run);
-            let absent: Vec<Uuid> = runs.into_iter().filter(absent).collect();
-            if !absent.is_empty() {
-                self.map_runs.left.looks_at_theirs = Some(self.look_at(Which::These(absent)));
-            }
+        if !self.performs.begins() {
+            return;
         }
-        let search = self.map_runs.left.search.as_ref().filter(|search| search.reads.is_none());
-        if let Some(after) = search.map(|search| search.after) {
-            let reads = Some(self.look_at(Which::After(after)));
-            self.map_runs.left.search.iter_mut().for_each(|search| search.reads = reads);
+        let left = &self.map_runs.left;
+        let runs: BTreeSet<Uuid> = left.unjoined.values().map(|child| child.run).collect();
+        let absent = |run: &Uuid| !self.map_runs.runs.contains_key(run);
+        let absent: Arc<[Uuid]> = runs.into_iter().filter(absent).collect();
+        if !absent.is_empty() {
+            self.errands.ask(Ask::Runs(absent), None);
         }
-    }
-
-    fn look_at(&mut self, which: Which) -> u128 {
-        let ticket = self.next_ticket(Uuid::nil());
-        let look = Look::at(which, self.destinations.clone());
-        self.map_runs.fetches.push(Fetch { ticket, kind: FetchKind::Look(look) });
-        ticket.number
-    }
-
-    /// Runs were looked at. What could not be read is looked at again when a second is over.
-    pub(super) fn looked(&mut self, ticket: Ticket, looked: Result<Vec<Looked>, Failure>) {
-        let left = &mut self.map_runs.left;
-        let is_theirs = left.looks_at_theirs.take_if(|number| *number == ticket.number).is_some();
-        let search =
-            left.search.as_mut().and_then(|search| search.reads.take_if(|number| *number == ticket.number));
-        match looked {
-            Err(failure) => tracing::error!(%failure, "Map Runs that run cannot be read"),
-            Ok(looked) if is_theirs => looked.into_iter().for_each(|looked| self.join_or_end(looked)),
-            Ok(looked) if search.is_some() => self.go_on_searching(looked),
-            Ok(_) => {}
+        if let Some(Search { after, .. }) = left.search {
+            self.errands.ask(Ask::LeftRuns { after }, None);
         }
     }
 
     /// A slice of the runs whose rows say that they run.
-    fn go_on_searching(&mut self, slice: Vec<Looked>) {
-        let last = slice.last().map(|looked| looked.run);
+    pub(in super::super) fn go_on_searching(&mut self, slice: Vec<LeftRun>) {
+        let last = slice.last().map(|left| left.run);
         let mut again = false;
-        for Looked { run, row, parent } in slice {
+        for LeftRun { run, row, parent } in slice {
             let Some(row) = row.filter(|_| !self.map_runs.runs.contains_key(&run)) else { continue };
             match self.is_wanted(&row, &parent) {
                 Wanted::No => self.end_by_row(*row),
@@ -148,13 +126,13 @@ impl Node {
         let Some(search) = &mut self.map_runs.left.search else { return };
         search.again |= again;
         self.map_runs.left.search = match last {
-            Some(last) => Some(Search { after: Some(last), again: search.again, reads: None }),
+            Some(last) => Some(Search { after: Some(last), again: search.again }),
             None => search.again.then(Search::default),
         };
     }
 
     /// Children of an earlier process whose run nobody has taken up. Where their run is here soon, that says what they get.
-    fn join_or_end(&mut self, Looked { run, row, parent }: Looked) {
+    pub(in super::super) fn join_or_end(&mut self, LeftRun { run, row, parent }: LeftRun) {
         if self.map_runs.runs.contains_key(&run) {
             return;
         }
@@ -172,10 +150,10 @@ impl Node {
     }
 
     fn is_wanted(&self, row: &MapRunRow, parent: &Waits) -> Wanted {
-        if self.held(row.execution).is_err() || !self.destinations.performs_for(row.execution) {
+        if self.shards.hold(row.execution).is_err() || !self.destinations.performs_for(row.execution) {
             return Wanted::Elsewhere;
         }
-        match self.slots.get(&row.execution) {
+        match self.executions.get(row.execution) {
             Some(Slot { parked: Some(_), .. }) => Wanted::Elsewhere,
             Some(Slot { body: Body::Here(parent), .. }) if !parent.execution.waits_for_map_run(&row.arn) => {
                 Wanted::No

@@ -46,7 +46,7 @@ impl Node {
 
     /// Runs have something to do, and may do it here.
     pub(in super::super) fn spreads(&self) -> bool {
-        !self.ends && !self.map_runs.eager.is_empty()
+        self.performs.begins() && !self.map_runs.eager.is_empty()
     }
 
     /// Lets runs make their moves, until about so many children were started.
@@ -70,7 +70,9 @@ impl Node {
         let until = *started + START_AT_ONCE;
         while *started < until {
             let Some(run) = self.map_runs.runs.get(&id) else { return false };
-            if run.life.has_children_to_stop() && self.ready.len() + self.asked.executions() >= STOP_AHEAD {
+            if run.life.has_children_to_stop()
+                && self.ready.len() + self.errands.asked.executions() >= STOP_AHEAD
+            {
                 *started += START_AT_LEAST;
                 return true;
             }
@@ -137,7 +139,7 @@ impl Node {
         }
         match self.awake(child, hearing, moment) {
             Ok(()) => {
-                let running = self.slots.get(&child).and_then(Slot::running);
+                let running = self.executions.get(child).and_then(Slot::running);
                 let ended = running.and_then(|running| Some((running.execution.ended_at()?, running)));
                 if let Some((at, running)) = ended
                     && since.is_some_and(|since| at >= since)
@@ -149,7 +151,7 @@ impl Node {
             }
             Err(Absent::Unread) => {
                 self.map_runs.redriven.insert(child);
-                self.wait_for(child, Errand::Redrive(redrive));
+                self.errands.wait_for(child, Errand::Redrive(redrive));
             }
             Err(Absent::Not(error)) => {
                 tracing::error!(execution = %child, %error, "a child cannot be redriven");
@@ -167,13 +169,13 @@ impl Node {
         moment: &Moment,
     ) {
         if let Err(Absent::Unread) = self.awake(child, hearing, moment) {
-            return self.wait_for(child, Errand::StopChild { run, child });
+            return self.errands.wait_for(child, Errand::StopChild { run, child });
         }
         // One that was about to run again stays as it ended.
-        if self.slots.get_mut(&child).is_some_and(Slot::drop_redrive) {
+        if self.executions.get_mut(child).is_some_and(Slot::drop_redrive) {
             self.weigh(child);
         }
-        if self.slots.get(&child).is_some_and(|slot| slot.parked.is_none() && !slot.is_ended()) {
+        if self.executions.get(child).is_some_and(|slot| slot.parked.is_none() && !slot.is_ended()) {
             self.join(child, Input::Stop { fault: Fault::default() });
         } else {
             self.tell_run(run, MapRunEvent::StopInVain(child));
@@ -189,7 +191,7 @@ impl Node {
             && let Err(Absent::Unread) = self.awake(parent, &mut None, moment)
         {
             // It comes to its end once more as soon as that one is in memory.
-            return self.wait_for(parent, Errand::Finish { run: id, parent });
+            return self.errands.wait_for(parent, Errand::Finish { run: id, parent });
         }
         let Some(mut run) = self.map_runs.runs.remove(&id) else { return };
         if let Some((status, figures)) = writes {
@@ -213,13 +215,13 @@ impl Node {
         moment: &Moment,
     ) {
         if let Err(Absent::Unread) = self.awake(parent, hearing, moment) {
-            return self.wait_for(parent, Errand::Finish { run, parent });
+            return self.errands.wait_for(parent, Errand::Finish { run, parent });
         }
         self.map_runs.wake(run);
     }
 
     fn tell_parent(&mut self, parent: ExecutionId, by: By, outcome: MapRunOutcome) {
-        let Some(slot) = self.slots.get_mut(&parent).filter(|slot| slot.parked.is_none()) else { return };
+        let Some(slot) = self.executions.get_mut(parent).filter(|slot| slot.parked.is_none()) else { return };
         // Before all that waits there: one that was just woken up would ask for this run again.
         let input = Input::ChildOutcome { by, outcome };
         slot.inbox.push_front(Queued { input, reply: ReplyTo::Nobody });

@@ -40,6 +40,7 @@ pub enum Answer {
     Tokens(Vec<Token>),
     Done,
     Taken(Taken),
+    Pauses(Box<Pauses>),
     Stats(Box<StatsAnswer>),
     Swept(Swept),
     Erased(Erased),
@@ -176,6 +177,10 @@ pub struct Erased {
     pub answers: u64,
     /// A reader still looks at what was there, so that the log has some of it: ask again.
     pub more: bool,
+    /// A file is too large to be written anew beside a server, so that copies of small rows may lie in unused parts of its
+    /// pages until it is: `perdura compact` does it while no server runs.
+    #[serde(default)]
+    pub rewrite: bool,
 }
 
 /// Where a page of the ledger ended; the next one begins after it.
@@ -378,6 +383,49 @@ impl From<LedgerRow> for LedgerEntry {
     }
 }
 
+/// What is paused, and what is under way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Pauses {
+    /// All machines together first.
+    pub items: Vec<Paused>,
+    /// How many executions sleep because their machine is paused.
+    pub held: u64,
+    /// How many calls the server makes.
+    pub calls: u64,
+    /// How many executions move.
+    pub moving: u64,
+    /// Some of those calls.
+    pub waits_for: Vec<Call>,
+    /// Everything is to stand, and stands.
+    pub drained: bool,
+}
+
+/// A machine that is paused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Paused {
+    /// Absent: all machines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Arc<str>>,
+    /// What runs stops at its next state.
+    pub now: bool,
+    #[serde(with = "iso")]
+    pub since: Timestamp,
+    /// How many of its executions sleep because of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<u64>,
+}
+
+/// A call that is under way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Call {
+    pub execution: ExecutionId,
+    pub step: String,
+    pub key: String,
+}
+
 /// What `perdura stats` shows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -395,6 +443,12 @@ pub struct StatsAnswer {
     pub bytes: u64,
     #[serde(default)]
     pub free_bytes: u64,
+    /// What is paused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paused: Vec<Paused>,
+    /// How many executions sleep because their machine is paused.
+    #[serde(default)]
+    pub held: u64,
 }
 
 /// Rows and bytes of one table.

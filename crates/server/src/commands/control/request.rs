@@ -105,6 +105,18 @@ pub enum Request {
         id: String,
     },
     Audit(AuditQuestion),
+    /// Hold a machine, or all of them: what is started waits.
+    Pause {
+        machine: Option<String>,
+        /// What runs stops at its next state.
+        now: bool,
+    },
+    /// Let it go on.
+    Resume {
+        machine: Option<String>,
+    },
+    /// What is paused, and what is under way.
+    Pauses,
     Stats,
     Stop {
         execution: String,

@@ -6,6 +6,7 @@ use crate::commands::activities::no_server;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, TaskToken, Timestamp};
 use perdura_idempotency::Scope;
+use perdura_idempotency::store::Scrubbed;
 use perdura_runtime::{RealClock, Start, Started, Taken, View};
 use perdura_store::{
     After, Erased, Failure, Filter, Listing, MachineChange, MachineId, Reader, Registered, Registry,
@@ -100,6 +101,14 @@ impl Data for Beside {
     }
 
     fn erase_answers(&mut self, _: &[Scope], _: &str) -> Result<u64, Refusal> {
+        only_reads()
+    }
+
+    fn scrub_answers(&mut self, _: u64) -> Result<Scrubbed, Refusal> {
+        only_reads()
+    }
+
+    fn rewrite_small(&mut self, _: u64) -> Result<bool, Refusal> {
         only_reads()
     }
 

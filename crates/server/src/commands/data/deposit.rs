@@ -15,10 +15,11 @@ use perdura_engine::{
     Arns, By, Destinations, ExecutionId, Input, Moment, Outcome, Policy, TaskToken, Timestamp,
 };
 use perdura_idempotency::Scope;
+use perdura_idempotency::store::Scrubbed;
 use perdura_runtime::audit::{self, Asking, Witnessed};
 use perdura_runtime::{
-    Bounds, Core, Event, InputError, Librarian, Live, Message, Next, Node, Opened, Opening, RealClock, Reply,
-    Slice, Start, Started, Taken, TokenError, Unavailable, View,
+    Bounds, Core, Event, InputError, Librarian, Live, Message, Next, Node, Opened, Opening, Pause, RealClock,
+    Reply, Slice, Start, Started, Taken, TokenError, Unavailable, View,
 };
 use perdura_store::audit::{Entry, Origin};
 use perdura_store::{
@@ -50,11 +51,17 @@ pub struct Deposit {
     quotas: Quotas,
     /// Who asks.
     by: Option<Arc<Origin>>,
-    erase_answers: Option<EraseAnswers>,
+    answers: Option<Box<dyn KeptAnswers>>,
 }
 
-/// Erases the stored answers to requests that these callers sent with this key; how many there were.
-pub type EraseAnswers = Box<dyn Fn(&[Scope], &str) -> Result<u64, Refusal> + Send>;
+/// The stored answers to requests that came with a key, of a server that does not run.
+pub trait KeptAnswers: Send {
+    /// Erases those to requests that these callers sent with this key; how many there were.
+    fn erase(&self, scopes: &[Scope], key: &str) -> Result<u64, Refusal>;
+
+    /// Takes what was erased out of the file, where it has so many bytes at most.
+    fn scrub(&self, bytes_max: u64) -> Result<Scrubbed, Refusal>;
+}
 
 impl Deposit {
     pub fn new(store: Box<dyn Store>) -> Result<Self, Failure> {
@@ -68,7 +75,7 @@ impl Deposit {
             arns: Arns::default(),
             quotas: Quotas::default(),
             by: None,
-            erase_answers: None,
+            answers: None,
         })
     }
 
@@ -95,8 +102,8 @@ impl Deposit {
 
     /// With the stored answers to requests that came with a key.
     #[must_use]
-    pub fn with_answers(mut self, erase: EraseAnswers) -> Self {
-        self.erase_answers = Some(erase);
+    pub fn with_answers(mut self, answers: Box<dyn KeptAnswers>) -> Self {
+        self.answers = Some(answers);
         self
     }
 
@@ -200,6 +207,16 @@ impl Drop for Deposit {
     }
 }
 
+impl Deposit {
+    /// The node knows of pauses too, if it is open; otherwise it reads them when it is.
+    fn pace(&mut self, machine: Option<MachineId>, pause: Option<Pause>) -> Result<(), Refusal> {
+        if self.core.open().is_some() {
+            self.ask(|reply| Message::Pace { machine, pause, reply })?;
+        }
+        Ok(())
+    }
+}
+
 impl Data for Deposit {
     fn moment(&self) -> Moment {
         self.clock.moment()
@@ -273,11 +290,21 @@ impl Data for Deposit {
         {
             return Err(too_many_activities(&self.quotas));
         }
-        Ok(self.store.register(entry, self.by.as_ref())?)
+        self.store.register(entry, self.by.as_ref())?;
+        if entry.kind == Registry::Pause {
+            let pause = Pause::read(entry).unwrap_or(Pause { machine: None, now: true });
+            self.pace(pause.machine, Some(pause))?;
+        }
+        Ok(())
     }
 
     fn unregister(&mut self, kind: Registry, name: &str) -> Result<bool, Refusal> {
-        Ok(self.store.unregister(kind, name, self.by.as_ref())?)
+        let known = self.reader.registered_one(kind, name)?;
+        let was_there = self.store.unregister(kind, name, self.by.as_ref())?;
+        if let Some(entry) = known.filter(|_| kind == Registry::Pause) {
+            self.pace(Pause::read(&entry).map_or(None, |pause| pause.machine), None)?;
+        }
+        Ok(was_there)
     }
 
     fn give_up(&mut self, execution: ExecutionId) -> Result<bool, Refusal> {
@@ -295,10 +322,15 @@ impl Data for Deposit {
     }
 
     fn erase_answers(&mut self, scopes: &[Scope], key: &str) -> Result<u64, Refusal> {
-        match &self.erase_answers {
-            Some(erase) => erase(scopes, key),
-            None => Ok(0),
-        }
+        self.answers.as_ref().map_or(Ok(0), |answers| answers.erase(scopes, key))
+    }
+
+    fn scrub_answers(&mut self, bytes_max: u64) -> Result<Scrubbed, Refusal> {
+        self.answers.as_ref().map_or(Ok(Scrubbed::Clean), |answers| answers.scrub(bytes_max))
+    }
+
+    fn rewrite_small(&mut self, bytes_max: u64) -> Result<bool, Refusal> {
+        Ok(self.store.rewrite_small(bytes_max)?)
     }
 
     fn scrub(&mut self) -> Result<bool, Refusal> {
@@ -306,7 +338,15 @@ impl Data for Deposit {
     }
 
     fn give_back(&mut self, _: u32, _: bool) -> Result<Room, Refusal> {
-        Ok(self.store.rewrite()?)
+        let room = self.store.rewrite()?;
+        let answers = self.scrub_answers(u64::MAX)?;
+        if !self.store.scrub()? || answers != Scrubbed::Clean {
+            return Err(Refusal::conflict(
+                "the files are written anew, but a program still reads what was there, so that the log has it",
+            )
+            .but("run `perdura compact` again when that has ended"));
+        }
+        Ok(room)
     }
 
     fn sweep(

@@ -2,13 +2,15 @@
 
 use super::{Data, check_machines, too_many_activities};
 use crate::Refusal;
+use crate::house::House;
 use crate::sfn::Quotas;
 use crate::v1::StoredAnswers;
 use perdura_engine::asl::diagnostic::Diagnostic;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, TaskToken, Timestamp};
 use perdura_idempotency::Scope;
-use perdura_runtime::{Door, InputError, RealClock, Start, Started, Taken, View};
+use perdura_idempotency::store::Scrubbed;
+use perdura_runtime::{Door, InputError, RealClock, Start, Started, Taken, Underway, View};
 use perdura_store::audit::{Origin, Subject};
 use perdura_store::{
     After, Erased, Failure, Filter, Listing, MachineChange, MachineId, Reader, Registered, Registry,
@@ -28,6 +30,7 @@ pub struct Served {
     changed: Arc<dyn Fn(Registry) + Send + Sync>,
     doubts: Option<Doubts>,
     answers: Option<StoredAnswers>,
+    house: House,
 }
 
 /// Lists what of a machine this server cannot run.
@@ -45,6 +48,7 @@ impl Served {
             changed: Arc::new(|_| {}),
             doubts: None,
             answers: None,
+            house: House::default(),
         }
     }
 
@@ -70,6 +74,16 @@ impl Served {
     #[must_use]
     pub fn with_doubts(self, doubts: Doubts) -> Self {
         Self { doubts: Some(doubts), ..self }
+    }
+
+    /// With what whoever serves brings.
+    #[must_use]
+    pub fn with_house(self, house: House) -> Self {
+        Self { house, ..self }
+    }
+
+    pub(crate) fn house(&self) -> &House {
+        &self.house
     }
 
     /// The same for one who asks: what is changed through it is on the audit.
@@ -155,6 +169,7 @@ impl Data for Served {
                     return Err(too_many_activities(&self.quotas));
                 }
             }
+            Registry::Pause => self.door.pause(entry)?,
             Registry::Connection | Registry::DeletedActivity | Registry::Token => {
                 self.door.register(entry)?;
             }
@@ -164,9 +179,18 @@ impl Data for Served {
     }
 
     fn unregister(&mut self, kind: Registry, name: &str) -> Result<bool, Refusal> {
-        let was_there = self.door.unregister(kind, name)?;
+        let was_there = match kind {
+            Registry::Pause => self.door.resume(name)?,
+            Registry::Connection | Registry::Activity | Registry::DeletedActivity | Registry::Token => {
+                self.door.unregister(kind, name)?
+            }
+        };
         (self.changed)(kind);
         Ok(was_there)
+    }
+
+    fn underway(&mut self, most: usize) -> Underway {
+        self.handle.block_on(self.door.underway(most)).unwrap_or_default()
     }
 
     fn give_up(&mut self, execution: ExecutionId) -> Result<bool, Refusal> {
@@ -185,6 +209,15 @@ impl Data for Served {
     fn erase_answers(&mut self, scopes: &[Scope], key: &str) -> Result<u64, Refusal> {
         let Some(answers) = &self.answers else { return Ok(0) };
         self.handle.block_on(answers.erase(scopes, key))
+    }
+
+    fn scrub_answers(&mut self, bytes_max: u64) -> Result<Scrubbed, Refusal> {
+        let Some(answers) = &self.answers else { return Ok(Scrubbed::Clean) };
+        self.handle.block_on(answers.scrub(bytes_max))
+    }
+
+    fn rewrite_small(&mut self, bytes_max: u64) -> Result<bool, Refusal> {
+        Ok(self.door.rewrite_small(bytes_max)?)
     }
 
     fn scrub(&mut self) -> Result<bool, Refusal> {

@@ -120,7 +120,10 @@ impl Api {
             api.change(&name, |seen| {
                 let is_deleting = seen.is_some_and(|entry| entry.card.deleting);
                 Ok(is_deleting.then(|| Change { revision: None, card: Box::new(|_| None) }))
-            })
+            })?;
+            // Another machine of this name is not paused.
+            api.door().resume(&name)?;
+            Ok(())
         })
         .await?;
         Ok(())

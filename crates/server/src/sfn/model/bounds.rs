@@ -5,6 +5,7 @@ use super::check;
 use crate::sfn::actions::ACTIONS;
 use crate::sfn::error::Code;
 use perdura_engine::asl::json::{Map, Value, parse};
+use std::collections::BTreeSet;
 
 /// A step into a request.
 #[derive(Clone, Copy, Debug)]
@@ -106,6 +107,9 @@ fn probe<'f>(facts: &'f Value, path: &[Step<'f>], into: &mut Vec<Probe<'f>>) {
         }
         "list" => {
             let item = facts.get("member").expect("a list has items");
+            let of = |count: i64| Value::from(vec![valid(item); usize::try_from(count).unwrap_or(0)]);
+            add(min.into_iter().chain(max).map(of).collect(), true);
+            add(least.into_iter().chain(most).map(of).collect(), false);
             probe(item, &[path, &[Step::Item]].concat(), into);
         }
         _ => {
@@ -123,8 +127,12 @@ fn probe<'f>(facts: &'f Value, path: &[Step<'f>], into: &mut Vec<Probe<'f>>) {
 #[test]
 fn every_bound_of_the_service_model_holds_and_none_is_narrower() {
     let model = parse(include_str!("bounds.json")).expect("JSON");
+    let model = model.as_object().expect("actions by name");
+    let named: BTreeSet<&str> = model.keys().map(|name| &**name).collect();
+    assert_eq!(named, ACTIONS.iter().map(|known| known.name).collect(), "the table has AWS's actions");
+    assert_eq!(named.len(), 37);
     let (mut count, mut wrong) = (0, Vec::new());
-    for (action, facts) in model.as_object().expect("actions by name").iter() {
+    for (action, facts) in model.iter() {
         let Some(known) = ACTIONS.iter().find(|known| *known.name == **action) else {
             panic!("{action} is not in the table");
         };

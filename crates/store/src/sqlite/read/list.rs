@@ -14,8 +14,9 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
 use std::collections::{BinaryHeap, VecDeque};
 
-/// So many rows are looked at for one page, however few of them a filter shows.
-const LOOKS_MAX: usize = 1_000;
+/// So many rows are looked at for one page, or as many as it may show, however few of them a filter shows. Each may be a
+/// seek in the file.
+const LOOKS: usize = 128;
 /// What the index finds so few of is put in order here. What is met more often than that is met soon in any list.
 const FEW: usize = 500;
 /// The least number of rows to read at once from a stretch.
@@ -158,7 +159,9 @@ impl Path {
     ) -> Result<Listing, Trouble> {
         let mut statement = connection.prepare_cached(&self.page_sql())?;
         let batch = (most as usize / self.stretches.len().max(1)).clamp(BATCH_MIN, BATCH_MAX);
-        let mut read = |stretch: &[Value], (at, id): (i64, Vec<u8>)| -> Result<VecDeque<Summary>, Trouble> {
+        let looks_max = LOOKS.max(most as usize);
+        let mut read = |stretch: &[Value], (at, id): (i64, Vec<u8>), looked: usize| {
+            let batch = batch.min(looks_max - looked);
             let since = filter.since.map_or(i64::MIN, |since| since.0);
             let bounds = [at.into(), id.into(), since.into(), Value::from(batch as i64)];
             let mut rows = statement.query(params_from_iter(stretch.iter().cloned().chain(bounds)))?;
@@ -166,14 +169,14 @@ impl Path {
             while let Some(row) = rows.next()? {
                 found.push_back(summary(row)?);
             }
-            Ok(found)
+            Ok::<VecDeque<Summary>, Trouble>(found)
         };
         let begin = begin(filter, after);
         let mut stretches: Vec<VecDeque<Summary>> = Vec::with_capacity(self.stretches.len());
         // The next row of each stretch, with the number of the stretch.
         let mut heads: BinaryHeap<((Timestamp, ExecutionId), usize)> = BinaryHeap::new();
         for (index, stretch) in self.stretches.iter().enumerate() {
-            let rows = read(stretch, begin.clone())?;
+            let rows = read(stretch, begin.clone(), 0)?;
             heads.extend(rows.front().and_then(|row| filter.place(row)).map(|place| (place, index)));
             stretches.push(rows);
         }
@@ -186,11 +189,11 @@ impl Path {
             let rows = &mut stretches[index];
             found.extend(rows.pop_front().filter(|row| filter.shows(row)));
             (looked, next) = (looked + 1, Some(place));
-            if looked >= LOOKS_MAX || found.len() == most as usize {
+            if looked >= looks_max || found.len() == most as usize {
                 break;
             }
             if rows.is_empty() {
-                *rows = read(&self.stretches[index], (place.0.0, id_of(place.1).to_vec()))?;
+                *rows = read(&self.stretches[index], (place.0.0, id_of(place.1).to_vec()), looked)?;
             }
             heads.extend(rows.front().and_then(|row| filter.place(row)).map(|place| (place, index)));
         }
