@@ -174,7 +174,7 @@ impl Scalar {
         positive.ok_or_else(|| self.refuse(field, format!("field {field} must be positive")))
     }
 
-    /// A share between 0 and 100.
+    /// A percentage between 0 and 100.
     pub fn percentage(&self, scope: &Scope<'_>, field: &str) -> Result<f64, Failure> {
         let value = self.evaluate(scope, field)?;
         let number = match (&value, self) {

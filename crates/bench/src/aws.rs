@@ -158,7 +158,7 @@ pub(super) fn bench(arguments: &LoadArguments, door: Door) -> Result<ApiReport> 
     })
 }
 
-/// Makes the machine; what is sent to start it.
+/// Creates the machine; returns the request that starts it.
 async fn deploy(address: SocketAddr, door: Door) -> Result<Prepared> {
     let mut client = Client::connect(address).await?;
     let role = "arn:aws:iam::123456789012:role/bench";

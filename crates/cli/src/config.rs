@@ -7,7 +7,7 @@ use crate::table;
 use anyhow::Result;
 use std::process::ExitCode;
 
-/// Shows the settings. A value that would be refused is refused here too, so that this is a check before a start.
+/// Shows the settings. Refuses the values that a server would refuse, so that this is a check before a start.
 pub(crate) fn config(arguments: &ConfigArguments) -> Result<ExitCode> {
     let settings = Settings::load(arguments.flags(), None)?;
     Config::of(&settings)?;

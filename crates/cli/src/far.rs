@@ -97,7 +97,7 @@ impl Far {
                 Ok(answer) if answer.status == StatusCode::NOT_FOUND && deletes && may_be_done => {
                     return Ok(Answer::Done);
                 }
-                // A task that was lost on the way is handed out again when its heartbeat is missed.
+                // A task that was lost on the way is handed out again after a missed heartbeat.
                 Err(CallError::Lost { .. }) if left > 0 && !is_poll => {}
                 Err(CallError::TimedOut { .. }) if left > 1 && !is_poll => left -= 1,
                 Ok(answer) if answer.status == StatusCode::SERVICE_UNAVAILABLE && left > 0 => {}

@@ -44,7 +44,7 @@ const SECONDS_MAX: f64 = 100.0 * 366.0 * 86_400.0;
 /// What stands for a secret.
 const MASK: &str = "********";
 
-/// What the command line said.
+/// The values of flags.
 pub(crate) type Flags = Vec<(&'static Setting, String)>;
 
 /// Reads an environment variable.
@@ -89,7 +89,7 @@ impl Decided {
     }
 }
 
-/// Where traces go.
+/// The destination of traces.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Telemetry {
     pub(crate) endpoint: String,
@@ -191,7 +191,7 @@ impl Settings {
         self.decide(&BACKUP_FOLDER).value.map(PathBuf::from)
     }
 
-    /// Where logs of executions are written, if CloudWatch Logs has no address.
+    /// The folder for logs of executions, if CloudWatch Logs has no address.
     pub(crate) fn execution_logs(&self) -> Option<PathBuf> {
         self.decide(&EXECUTION_LOGS).value.map(PathBuf::from)
     }

@@ -79,7 +79,7 @@ pub fn decide_paused(execution: &Execution, input: &Input, moment: &Moment) -> D
     turning.decide(input)
 }
 
-/// Takes up what was under way, in a process that makes some of the calls itself: those are neither made again nor held.
+/// Resumes an execution in a process that makes some of its calls already: those are neither repeated nor held.
 pub fn resume_beside(execution: &Execution, live: &BTreeSet<LiveCall>, moment: &Moment) -> Decision {
     let mut turning = Turning::new(execution, moment, None);
     turning.live = Some(live);
@@ -171,7 +171,7 @@ impl Turning<'_> {
             }
             (_, _) => self.ignore("the execution has ended"),
         }
-        // Taking up what was under way moves nothing on.
+        // Resuming advances no strand.
         if self.goes_on && !matches!(input, Input::Resume) {
             self.run();
         }

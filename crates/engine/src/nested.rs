@@ -185,7 +185,7 @@ impl Asked {
     }
 }
 
-/// The name of a machine and its version or alias, from an ARN or from the name alone.
+/// The name of a machine and its version or alias, from an ARN or a plain name.
 pub(crate) fn machine_of(arn: &str) -> (&str, Option<&str>) {
     let machine = arn.rsplit_once(":stateMachine:").map_or(arn, |(_, name)| name);
     machine.split_once(':').map_or((machine, None), |(machine, qualifier)| (machine, Some(qualifier)))

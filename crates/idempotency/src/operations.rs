@@ -220,7 +220,7 @@ impl Operations {
         self.door().store.scrub(bytes_max).await
     }
 
-    /// Says what an unknown outcome was, and under which epoch that is recorded.
+    /// Records the true outcome of an operation; returns the epoch of the record.
     ///
     /// Make sure first that nothing works on it any more: a handler that was only slow loses its grant, and its later
     /// work does not count here.

@@ -72,7 +72,7 @@ pub enum Scrubbed {
     Read,
 }
 
-/// What was done by one sweep.
+/// The result of one sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
     pub answers: u64,
@@ -150,9 +150,9 @@ pub trait Store: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(Scrubbed::Clean)))
     }
 
-    /// Removes what expired, and finds what was begun and not ended: where a lease ran out, the outcome is unknown from
-    /// now on, for as long as `keep` says, as if a claim had found it so. Those who wait for it are woken. At most so many
-    /// records in all; what was done is told, also where the rest could not be.
+    /// Removes expired data, and marks operations with an expired lease: their outcome is unknown from now on, for as
+    /// long as `keep` says, as if a claim had found it. Wakes their waiters. Takes at most `records_max` records in
+    /// all; returns what was done, even if the rest failed.
     fn sweep(&self, records_max: u32, keep: Keep) -> Pending<'_, Result<Swept, StoreError>>;
 
     /// The operations with an unknown outcome, at most `limit`, the oldest first. Expired records are left out; damaged

@@ -42,7 +42,7 @@ pub enum Promise {
     CompletedNeverRunsAgain,
     /// A step in doubt is not performed under another key, and not called failed.
     DoubtIsSticky,
-    /// What may not be repeated is not, unless a person says so.
+    /// A call that may not be repeated is not, unless a person says so.
     HeldIsNotRepeated,
     /// Nothing of a paused machine begins, or where all of it is to stop moves.
     PausedStands,
@@ -133,7 +133,7 @@ pub fn paused_stands(evidence: &Evidence<'_>) -> Vec<String> {
     evidence.sim.disk().observed.moved.clone()
 }
 
-/// Once everybody is at work again, a request is answered by the node that it reaches, whoever holds the Shard.
+/// After the faults end, the node that a request reaches answers it, whichever node holds the Shard.
 pub fn answered_anywhere(evidence: &Evidence<'_>) -> Vec<String> {
     let calm_from = evidence.sim.plan.calm_from + timers::UP_AGAIN_MS;
     let mut complaints = Vec::new();

@@ -64,7 +64,6 @@ struct Belongs {
     has_entered: bool,
 }
 
-/// All of it.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     /// By execution and number.
@@ -88,7 +87,7 @@ pub(crate) struct Observed {
     pub(crate) sleepers: u64,
     /// Executions that ran on after the journal dropped their old Turns.
     pub(crate) taken_down: u64,
-    /// What should not have happened.
+    /// Violations.
     pub(crate) complaints: Vec<String>,
     /// What moved although it was paused.
     pub(crate) moved: Vec<String>,
@@ -223,7 +222,7 @@ impl Observed {
         self.holds[number].is_over = true;
     }
 
-    /// Whether this execution's beginning is on disk.
+    /// Whether this execution's first Turn is on disk.
     pub(crate) fn has_begun(&self, execution: ExecutionId) -> bool {
         self.turns.contains_key(&(execution, 1))
     }

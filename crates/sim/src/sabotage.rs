@@ -82,7 +82,6 @@ pub enum Sabotage {
 }
 
 impl Sabotage {
-    /// All of them.
     pub const ALL: [Self; 38] = [
         Self::NoFence,
         Self::EffectsFirst,

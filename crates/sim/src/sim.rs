@@ -89,11 +89,11 @@ enum Happening {
     Respond(Life, PassNumber, Box<Response>),
     /// A connection is closed.
     HangUp(Arc<()>),
-    /// Somebody looks for Shards that nobody serves.
+    /// Checks for Shards without a holder.
     Balance,
     /// A machine that was paused goes on.
     LetGo(Held, usize),
-    /// Is everything over?
+    /// Checks whether the run is over.
     Look,
 }
 

@@ -81,11 +81,10 @@ pub struct Row {
     pub ended_at: Option<Timestamp>,
     /// When to wake it, if it sleeps.
     pub wake: Wake,
-    /// It sleeps while a worker or a child works for it: a new process has to resume it.
+    /// It sleeps while a worker or a child works for it: a new process must resume it.
     pub waits: bool,
     /// It sleeps although it could go on, because its machine is paused.
     pub held: bool,
-    /// How often it was redriven.
     pub redrives: u32,
     pub redriven_at: Option<Timestamp>,
     /// The version that it was started under.

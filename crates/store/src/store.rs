@@ -256,8 +256,8 @@ pub trait Catalog: Send {
         Ok(Room::default())
     }
 
-    /// Takes what was deleted or overwritten out of every file, and nothing that is there. `false`: a reader still looks
-    /// at what was there before it, so that some of it stays until that has ended and this is called again.
+    /// Removes deleted and overwritten bytes from every file, and nothing else. `false`: a reader still uses an older
+    /// snapshot, so that some bytes stay until it has ended and this is called again.
     fn scrub(&mut self) -> Result<bool, CommitError> {
         Ok(true)
     }
@@ -269,7 +269,7 @@ pub trait Catalog: Send {
         Ok(true)
     }
 
-    /// Writes the data anew, without free room, and so that it gives room back from then on. Nothing else can be done
+    /// Rewrites the data without free space, and so that it can give space back from then on. Nothing else can be done
     /// meanwhile.
     fn rewrite(&mut self) -> Result<Room, CommitError> {
         Ok(Room::default())

@@ -99,7 +99,7 @@ struct Check<'t> {
 }
 
 impl Check<'_> {
-    /// Of all that is wrong the first is told: what is missing, and then what is there, as the mock has it.
+    /// Only the first mistake is reported: first missing members, then present ones, in the order of the mock.
     fn members(&self, structure: &Structure, value: &Value) -> Option<String> {
         let mut wanted =
             structure.iter().filter(|member| member.is_required && self.strictness == Strictness::Strict);
@@ -112,7 +112,7 @@ impl Check<'_> {
         })
     }
 
-    /// What is wrong with a value; whatever nests in a list or a map is spoken of by the member's name.
+    /// The mistake in a value; values nested in a list or a map are reported under the member's name.
     fn value(&self, kind: &Shape, value: &Value, name: &str) -> Option<String> {
         let must_be = |what: &str| Some(format!("Field '{name}' must be {what}"));
         match (kind, value) {

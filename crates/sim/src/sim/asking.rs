@@ -83,7 +83,7 @@ impl Sim {
         self.post(life, message);
     }
 
-    /// Who asks, as the audit is to tell it.
+    /// The requester for the audit.
     fn origin(&self, number: RequestId) -> Arc<Origin> {
         Arc::new(Origin {
             at: Timestamp(self.clock.now()),

@@ -256,8 +256,8 @@ pub fn those_that_are_held_are_listed_and_counted_and_wait(make: Make<'_>) {
     assert_eq!(reader.held_counts().unwrap(), [(machine, 2), (MachineId(9), 1)].into());
 }
 
-/// An execution with 9 Turns: 1 to 4 in two segments, 5 to 6 in its tail, 7 to 9 in the journal, which also has
-/// those of the tail, and Turns of others between them.
+/// An execution with 9 Turns: 1 to 4 in two segments, 5 to 6 in its tail, 7 to 9 in the journal, which also has those
+/// of the tail, and Turns of other executions between them.
 fn spread_out(node: &mut Node, who: ExecutionId) {
     let segment =
         |first, to| Segment { execution: who, first, turns: to - first + 1, bytes: history(who, first, to) };

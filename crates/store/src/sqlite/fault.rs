@@ -45,7 +45,7 @@ impl Trouble {
         matches!(self, Self::Sqlite(error) if kind(error) == FailureKind::DiskFull)
     }
 
-    /// A name that is taken, or a journal row that is there.
+    /// A name that is taken, or a journal row that exists already.
     pub(super) fn is_conflict(&self) -> bool {
         matches!(self, Self::Sqlite(error)
             if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation))

@@ -33,7 +33,7 @@ pub(super) fn used(connection: &Connection) -> Result<u64, Trouble> {
     Ok((pages * number(connection, "page_size")?) as u64)
 }
 
-/// Gives a slice back, but for what will soon be used; whether there was anything to give.
+/// Gives a slice back, keeping what will soon be used; returns whether there was anything to give.
 pub(super) fn give_back(
     connection: &Connection,
     pages: u32,

@@ -48,7 +48,7 @@ pub(super) fn unknown(word: &str, value: &str) -> Trouble {
 /// In the column `waits`: the machine is paused.
 pub(super) const HELD: i64 = 2;
 
-/// What a list shows, in the order of [`summary`].
+/// The columns for lists, in the order of [`summary`].
 pub(super) const SUMMARY: &str =
     "id, machine, revision, name, status, started_at, ended_at, redrives, redriven_at, version, alias, child,
     labels, root_key, error, erased_at";

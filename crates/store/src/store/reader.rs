@@ -166,7 +166,7 @@ pub trait Reader: Send {
     /// How many of them each machine has, on all Shards.
     fn held_counts(&mut self) -> Result<BTreeMap<MachineId, u64>, Failure>;
 
-    /// What is registered of a kind, by name, after this one.
+    /// The registered entries of a kind, sorted by name, after this one.
     fn registered(
         &mut self,
         kind: Registry,

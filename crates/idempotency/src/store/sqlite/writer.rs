@@ -28,7 +28,7 @@ const QUEUE_MAX: usize = 1_024;
 pub(super) enum Command {
     /// A verb.
     Errand(Box<dyn Errand>),
-    /// A transaction of a handler, which has the connection to itself until it ends.
+    /// A handler's transaction, which has the connection to itself until it ends.
     Session(Session),
     /// The file is to be written anew if it has so many bytes at most; outside of transactions.
     Scrub(u64, oneshot::Sender<Result<Scrubbed, StoreError>>),
@@ -113,7 +113,7 @@ impl Writer {
         told.await.map_err(|_| Gone)?
     }
 
-    /// A place in the queue, which a session takes without waiting once it has it.
+    /// A place in the queue, for a session.
     pub(super) async fn place(&self) -> Result<mpsc::Permit<'_, Command>, Gone> {
         self.0.reserve().await.map_err(|_| Gone)
     }

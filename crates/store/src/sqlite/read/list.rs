@@ -17,7 +17,7 @@ use std::collections::{BinaryHeap, VecDeque};
 /// So many rows are looked at for one page, or as many as it may show, however few of them a filter shows. Each may be a
 /// seek in the file.
 const LOOKS: usize = 128;
-/// What the index finds so few of is put in order here. What is met more often than that is met soon in any list.
+/// Up to so many rows of an index are sorted here. If there are more, any order finds matches soon.
 const FEW: usize = 500;
 /// The least number of rows to read at once from a stretch.
 const BATCH_MIN: usize = 8;
