@@ -1,9 +1,10 @@
-//! Starts through the Step Functions API, or through `/v1` under a key: a server in a process of its own, and clients that keep their connections.
+//! Starts through the Step Functions API, or through `/v1` under a key: a server in a process of its own, and clients
+//! that keep their connections.
 //!
-//! Each connection sends the next start when it has the answer to the last, of a machine with one Pass state,
-//! and every answer is given after the sync. Meanwhile one more connection asks how executions fare, as consoles and
-//! waiting programs do, and now and then for a history, which must be whole. What the clients cost counts too, as they
-//! run on the same machine.
+//! Each connection sends the next start when it has the answer to the last, of a machine with one Pass state. The
+//! server answers each after the sync. Meanwhile one more connection asks for the status of executions, as consoles and
+//! waiting programs do, and now and then for a history, which must be complete. The cost of the clients counts too, as
+//! they run on the same machine.
 
 mod client;
 

@@ -23,8 +23,8 @@ const ASK_FOR_MAX: Duration = Duration::from_secs(30);
 const POLL_FOR_MAX: Duration = Duration::from_secs(90);
 /// Enough for a page of a thousand events with large payloads.
 const ANSWER_BYTES_MAX: usize = 512 << 20;
-/// How often a server is asked whose answer is lost or that has no time, and how long it is left alone after the first time;
-/// then twice as long. A server that is silent until the timeout takes two of the tries.
+/// How often a request is tried if its answer is lost or the server is busy, and the first pause; each next pause is
+/// twice as long. A server that is silent until the timeout takes two of the tries.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(250);
 

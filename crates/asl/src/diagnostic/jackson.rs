@@ -41,8 +41,8 @@ pub(super) fn explain(text: &str) -> Option<Jackson> {
     Some(Jackson { message: format!("{message}\n at {location}"), location })
 }
 
-/// The same without the place: so AWS tells of the input of an execution, of which an empty one is simply invalid, which is
-/// `of_nothing`. What only we refuse is told in our own words.
+/// The same without the place: AWS's form for the input of an execution, where the message for an empty one is
+/// `of_nothing`. Mistakes that only we refuse have our own words.
 pub fn explain_in_a_sentence(text: &str, error: &SyntaxError, of_nothing: &str) -> String {
     if text.trim().is_empty() {
         return of_nothing.to_owned();

@@ -39,8 +39,7 @@ impl<'n> Reader<'n> {
         top
     }
 
-    /// `QueryLanguage`. What is neither language gets a complaint and counts as JSONata, as on AWS, however near it
-    /// is spelt.
+    /// `QueryLanguage`. An invalid value is reported and counts as JSONata, as on AWS, even a near misspelling.
     pub(super) fn query_language(&mut self, member: &'n Member, at: &At<'_>) -> QueryLanguage {
         self.one_of(&member.value, &at.member(member), &["JSONPath", "JSONata"]);
         if member.value.as_str().is_some_and(|said| &**said == "JSONPath") {

@@ -1,4 +1,4 @@
-//! What Map Runs fetch: their children, their items and their results, each a little later.
+//! The fetches of Map Runs: children, items and results, each a little later.
 
 use super::{Happening, Sim};
 use crate::observed::Life;

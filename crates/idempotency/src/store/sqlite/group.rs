@@ -113,7 +113,7 @@ impl<'c> Group<'c> {
         self.held(operation, |row, now| rule::release(row, epoch, now))
     }
 
-    /// The bytes are overwritten where they lay, not only unlinked, as whatever is deleted here.
+    /// Overwrites the bytes in place, as every delete here does.
     pub(super) fn erase(&mut self, operation: OperationId) -> Result<bool, Trouble> {
         let row = rows::read(self.connection, operation, self.void)?;
         let (erased, write) = rule::erase(row.as_ref(), now(self.clock));

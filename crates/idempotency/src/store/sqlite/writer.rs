@@ -236,7 +236,7 @@ impl Desk {
         }
     }
 
-    /// Nothing of what was overwritten is left beside the file. Readers are waited for, as long as for anybody; `false`:
+    /// Leaves no overwritten bytes beside the file. It waits for readers, up to the limit for other processes; `false`:
     /// one still reads.
     fn empty_log(&self) -> bool {
         let empty = "PRAGMA main.wal_checkpoint(TRUNCATE)";

@@ -14,7 +14,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
 use std::collections::{BinaryHeap, VecDeque};
 
-/// So many rows are looked at for one page, or as many as it may show, however few of them a filter shows. Each may be a
+/// How many rows one page looks at, or as many as it may show, even if its filter matches few of them. Each may be a
 /// seek in the file.
 const LOOKS: usize = 128;
 /// Up to so many rows of an index are sorted here. If there are more, any order finds matches soon.
