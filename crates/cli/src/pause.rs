@@ -89,7 +89,7 @@ fn tell(data: &mut Data, json: bool, said: &str) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a drain waits for.
+/// The calls and executions that a drain waits for, as text.
 fn waits_for(pauses: &Pauses) -> String {
     let Pauses { calls, moving, waits_for, .. } = pauses;
     if *calls == 0 {

@@ -41,7 +41,7 @@ const FILE: &str = "perdura.toml";
 /// The longest duration of a setting: a hundred years.
 const SECONDS_MAX: f64 = 100.0 * 366.0 * 86_400.0;
 
-/// What stands for a secret.
+/// The mask for a secret.
 const MASK: &str = "********";
 
 /// The values of flags.

@@ -1,7 +1,7 @@
-//! Which machines a definition reaches through the engine itself, told from its text alone.
+//! The machines that a definition reaches through the engine itself, found from its text alone.
 //!
-//! What a step asks for is done in the name of its machine. Whoever may deploy only some machines must not reach the others
-//! by a definition, so what is not certainly its own counts as somebody else's.
+//! A step's request is made in the name of its machine. A token that may deploy only some machines must not reach the
+//! others by a definition, so a target that is not certainly the machine's own counts as another's.
 
 use crate::nested::machine_of;
 use perdura_asl::json::Value;

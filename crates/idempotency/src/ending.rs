@@ -14,7 +14,7 @@ pub(crate) enum Ended {
     Broke,
 }
 
-/// What to record.
+/// The record of an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The answer: it is final.

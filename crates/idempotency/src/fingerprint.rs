@@ -1,10 +1,10 @@
-//! What was asked, as one hash: two requests are the same when their fingerprints are.
+//! The fingerprint of a request, as one hash: two requests are the same if their fingerprints are.
 //!
-//! It covers path parameters, query, media type and content, each counted, so that bytes cannot move from one to the
-//! next. How the content is compared depends on what it is, because senders do not repeat themselves byte for byte: a
-//! content coding is undone, the parts of a form are hashed without the boundary between them, the byte order mark of
-//! JSON is dropped, and by choice JSON is brought into a canonical form. Which of these was done is hashed too, so two
-//! requests that were read in different ways are never the same.
+//! It covers path parameters, query, media type and content, each with its length, so that bytes cannot move from one
+//! to the next. The comparison of the content depends on its type, because senders do not repeat themselves byte for
+//! byte: a content coding is undone, the parts of a form are hashed without the boundary between them, the byte order
+//! mark of JSON is dropped, and optionally JSON is brought into a canonical form. The hash includes which of these was
+//! done, so two requests that were read in different ways are never the same.
 
 mod coding;
 mod multipart;
@@ -16,10 +16,10 @@ use perdura_canonical::{MediaType, Parts};
 use sha2::{Digest, Sha256};
 use std::fmt;
 
-/// Changes whenever the same request would give another fingerprint than before.
+/// Changes whenever the same request would get another fingerprint than before.
 const VERSION: &[u8] = b"perdura-fingerprint-1";
 
-/// The hash of what was asked. The hash of a guessable request tells the request: it is given to the caller, and never
+/// The hash of a request. The hash of a guessable request reveals the request: it is given to the caller, and never
 /// stored or logged.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Fingerprint([u8; 32]);
@@ -47,17 +47,17 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
-/// How JSON is compared.
+/// How to compare JSON.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hashing {
-    /// By its bytes, as all other content.
+    /// By its bytes, like all other content.
     #[default]
     Raw,
     /// By its value: white space, the order of members, escapes and the spelling of numbers do not count.
     CanonicalJson,
 }
 
-/// What a fingerprint is taken of.
+/// The input of a fingerprint.
 #[derive(Clone, Copy)]
 pub struct Asked<'a> {
     /// The parameters of the path, in the order of the route.
@@ -70,14 +70,14 @@ pub struct Asked<'a> {
     pub content_encoding: Option<&'a str>,
     /// The whole content, as it was sent.
     pub body: &'a [u8],
-    /// How large the content may become when its coding is undone.
+    /// The largest size of the content after decoding.
     pub body_bytes_max: u64,
 }
 
 /// Why a request has no fingerprint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContentFault {
-    /// The content is not what its media type or coding says. The text says where, and quotes nothing.
+    /// The content does not match its media type or coding. The text says where, and quotes nothing.
     #[error("the content is malformed: {0}")]
     Malformed(String),
     /// JSON in another charset than UTF-8.
@@ -131,11 +131,11 @@ pub fn fingerprint(asked: &Asked<'_>, hashing: Hashing) -> Result<Fingerprint, C
     Ok(Fingerprint(parts.finish()))
 }
 
-/// The content of a request, as it is compared.
+/// The content of a request, in the form that is compared.
 struct Content<'a> {
-    /// In which form it was hashed.
+    /// The form in which it was hashed.
     form: &'static str,
-    /// The charset that its bytes are in, where that says something.
+    /// The charset of its bytes, if it matters.
     charset: Option<&'a str>,
     digest: [u8; 32],
 }
@@ -162,7 +162,7 @@ fn content<'a>(
     }
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     match hashing {
-        // No content is no JSON, but whether a route takes it is for its handler to say.
+        // Empty content is not JSON, but the route's handler decides whether to accept it.
         Hashing::CanonicalJson if !text.is_empty() => {
             let form =
                 perdura_canonical::form(text).map_err(|fault| ContentFault::malformed(fault.to_string()))?;

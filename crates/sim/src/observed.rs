@@ -47,7 +47,7 @@ pub(crate) struct Hold {
     pub(crate) now: bool,
 }
 
-/// Who knows of a pause, until it is over.
+/// A pause until its end, with the executions that know of it.
 #[derive(Debug)]
 struct Holding {
     hold: Hold,
@@ -89,7 +89,7 @@ pub(crate) struct Observed {
     pub(crate) taken_down: u64,
     /// Violations.
     pub(crate) complaints: Vec<String>,
-    /// What moved although it was paused.
+    /// Executions that moved although they were paused.
     pub(crate) moved: Vec<String>,
     holds: Vec<Holding>,
     belongs: BTreeMap<ExecutionId, Belongs>,

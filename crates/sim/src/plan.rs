@@ -119,7 +119,7 @@ pub(crate) enum Fault {
     Hold(Held, i64),
 }
 
-/// What somebody pauses.
+/// The target of a pause.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held {
     /// Of which script; `None`: all machines.

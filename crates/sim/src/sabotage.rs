@@ -75,7 +75,7 @@ pub enum Sabotage {
     HoldIgnored,
     /// Commits are written without their entries of the audit.
     AuditForgotten,
-    /// Those that were held are not found when their machine is resumed.
+    /// Held executions are not found when their machine is resumed.
     HeldForgotten,
     /// A process that begins does not know what is paused.
     PausesForgotten,

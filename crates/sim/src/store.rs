@@ -1,7 +1,7 @@
 //! A store that fails on purpose, around one that does not.
 //!
-//! It fails as disks fail: before anything is written, or after all of it is; for a moment, or until somebody makes
-//! room. It never writes half of a commit, because the stores behind it do not; their own tests hold them to that.
+//! It fails as disks fail: before anything is written, or after all of it is; for a moment, or until there is room. It
+//! never writes half of a commit, because the stores behind it do not; their own tests check that.
 
 mod disk;
 mod reader;
@@ -25,12 +25,12 @@ pub(crate) struct SimStore {
     inner: Box<dyn Store>,
     disk: SharedDisk,
     life: Life,
-    /// How many Shards its process takes at most.
+    /// The most Shards that its process takes.
     most: u16,
 }
 
 impl SimStore {
-    /// Around a store.
+    /// Wraps a store.
     pub(crate) fn new(inner: Box<dyn Store>, disk: SharedDisk, life: Life, most: u16) -> Self {
         Self { inner, disk, life, most }
     }
@@ -39,7 +39,7 @@ impl SimStore {
         lock(&self.disk)
     }
 
-    /// Writes what was promised.
+    /// Writes the acknowledged commits.
     pub(crate) fn keep_promises(&mut self) -> Result<(), CommitError> {
         let groups = std::mem::take(&mut self.disk().lazy);
         for group in groups {
@@ -162,7 +162,7 @@ impl Store for SimStore {
         self.inner.recover(lease)
     }
 
-    /// Some stores can be asked again after an error, others have to be opened again.
+    /// Some stores can be asked again after an error, others must be opened again.
     fn newest(&mut self, lease: &Lease) -> Result<Position, CommitError> {
         let newest = self.inner.newest(lease)?;
         let mut disk = self.disk();

@@ -1,10 +1,11 @@
-//! Who did what: entries, and the chains of hashes that they stand in.
+//! The audit: entries of who did what, and the hash chains that contain them.
 //!
-//! An [`Entry`] is made where somebody asks, and is written in the transaction of what was asked for: a change without its
-//! entry does not happen, and an entry of a change that was rolled back does not stay. There is a [`Chain`] for each Shard,
-//! written by whoever holds it, and one for the Catalog. A commit adds one [`AuditRow`] to a chain, with all entries that
-//! the commit has for it as lines of JSON, and with the SHA-256 of the row before. So whoever changes, drops or inserts a
-//! row has to make all later rows anew; that the newest end was not cut off is known to whoever noted a hash elsewhere.
+//! An [`Entry`] is made where a request arrives, and is written in the transaction of its change: a change without its
+//! entry does not happen, and an entry of a rolled-back change does not stay. There is a [`Chain`] for each Shard,
+//! written by the Shard's holder, and one for the Catalog. A commit adds one [`AuditRow`] to a chain, with all entries
+//! that the commit has for it as lines of JSON, and with the SHA-256 of the row before. So to change, drop or insert a
+//! row, all later rows must be rebuilt. Only a hash that was recorded elsewhere shows that the newest end was not cut
+//! off.
 
 mod chain;
 mod entry;
@@ -19,7 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 pub use verify::{Broken, Verified, Verifier};
 
-/// What the chains have of executions that were erased, each of them in that of its Shard.
+/// The entries for erased executions, each in the chain of its Shard.
 pub(crate) fn erasing(
     erased: &Erased,
     ended: &[(ExecutionId, Timestamp)],

@@ -41,8 +41,8 @@ fn damage<T>(what: impl Into<String>) -> Result<T, Damage> {
     Err(Damage(what.into()))
 }
 
-/// What compressing needs beside the content. A thread keeps it: to get it anew for each record would take a third as long as
-/// compressing itself.
+/// The buffers of compression. A thread keeps them: allocating them anew for each record would take a third as long as
+/// compressing.
 #[derive(Default)]
 struct Room {
     bytes: Vec<u8>,

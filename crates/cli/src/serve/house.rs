@@ -1,4 +1,4 @@
-//! What a server tells of its settings, and the backups that it makes when `/v1` asks for one.
+//! The server's settings for `/v1`, and the backups that it makes on request.
 
 use crate::serve::requests;
 use crate::settings::Settings;

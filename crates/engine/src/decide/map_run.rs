@@ -128,7 +128,7 @@ impl Turning<'_> {
                     resource: reader.resource.clone(),
                     arguments: arguments(reader.arguments.as_ref(), "ItemReader")?,
                     config: reader.config.clone(),
-                    // What is wrong with it is told when the items are read.
+                    // Mistakes in it are reported when the items are read.
                     max_items: reader
                         .max_items
                         .as_ref()

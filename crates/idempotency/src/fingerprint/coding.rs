@@ -1,21 +1,21 @@
-//! Undoing content codings: two gzips of one content differ in time stamp and level, and are the same request.
+//! Undoes content codings: two gzips of one content differ in time stamp and level, and are the same request.
 //!
-//! What a coding grows to is bounded while it is undone, so a few kilobytes cannot become the gigabytes they stand for.
-//! A coding that is not known stays, and its name with it.
+//! The decoded size is limited while decoding, so a few kilobytes cannot become gigabytes. An unknown coding stays,
+//! with its name.
 
 use super::ContentFault;
 use flate2::bufread::{MultiGzDecoder, ZlibDecoder};
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, Read};
 
-/// More codings on top of each other than anybody means.
+/// More nested codings than any real request has.
 const CODINGS_MAX: usize = 4;
 
 /// Content with its codings undone.
 #[derive(Debug)]
 pub(super) struct Decoded<'a> {
     pub(super) bytes: Cow<'a, [u8]>,
-    /// The codings that are not known, in the order in which they were applied, with commas; mostly none.
+    /// The unknown codings, in the order in which they were applied, with commas; usually none.
     pub(super) codings_left: String,
 }
 
@@ -72,7 +72,7 @@ fn inflate(coded: &[u8], bytes_max: u64) -> Result<Vec<u8>, ContentFault> {
     if decoder.into_inner().is_empty() { Ok(bytes) } else { Err(malformed(ErrorKind::InvalidData.into())) }
 }
 
-/// All of it, or `None` when it is more than allowed.
+/// All of it, or `None` if it is more than allowed.
 fn read(decoder: impl Read, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     decoder.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;

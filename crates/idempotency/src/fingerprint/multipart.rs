@@ -1,9 +1,9 @@
-//! A form with files, without its boundary, which is drawn anew for each attempt.
+//! A form with files, without its boundary, which is random for each attempt.
 //!
-//! What is hashed is the list of parts in their order: name, file name, type and content of each. The parser is strict
-//! (RFC 2046, RFC 7578): wherever two readers could find different parts in the same bytes the content is malformed,
-//! because the handler behind us reads it with another parser. Preamble, epilogue and other headers of a part are not
-//! part of the form and do not count.
+//! The hash covers the list of parts in order: name, file name, type and content of each. The parser is strict (RFC
+//! 2046, RFC 7578): wherever two readers could find different parts in the same bytes the content is malformed, because
+//! the handler behind us reads it with another parser. Preamble, epilogue and other headers of a part are not part of
+//! the form and are ignored.
 
 use super::ContentFault;
 use memchr::memmem::Finder;
@@ -39,7 +39,7 @@ fn fault(what: &str) -> ContentFault {
     ContentFault::malformed(format!("multipart/form-data: {what}"))
 }
 
-/// One to seventy characters of a small set, the last of them no space.
+/// One to seventy characters of a small set, the last one not a space.
 fn is_boundary(boundary: &[u8]) -> bool {
     let is_allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"'()+_,-./:=? ".contains(byte);
     (1..=BOUNDARY_BYTES_MAX).contains(&boundary.len())
@@ -47,7 +47,7 @@ fn is_boundary(boundary: &[u8]) -> bool {
         && boundary.last() != Some(&b' ')
 }
 
-/// What follows a boundary: the next part, or `None` behind the last.
+/// The text after a boundary: the next part, or `None` after the last.
 fn after_boundary(left: &[u8]) -> Result<Option<&[u8]>, ContentFault> {
     let (is_last, left) = match left {
         [b'-', b'-', left @ ..] => (true, left),
@@ -81,7 +81,7 @@ fn add(parts: &mut Parts, part: &[u8]) -> Result<(), ContentFault> {
     Ok(())
 }
 
-/// The headers of a part that have a meaning in a form.
+/// The headers of a part with a meaning in a form.
 #[derive(Default)]
 struct Headers<'a> {
     disposition: Option<&'a [u8]>,
@@ -160,7 +160,7 @@ impl<'a> Disposition<'a> {
     }
 }
 
-/// Name, value, and what is left after them.
+/// Name, value, and the rest.
 type Parameter<'a> = (&'a [u8], &'a [u8], &'a [u8]);
 
 /// The next `; name=value`, or `None` at the end.

@@ -42,7 +42,7 @@ fn the_fingerprint_is_pinned_because_it_outlives_the_process() {
     assert_eq!(pinned.map(|fingerprint| fingerprint.header()), PINNED);
 }
 
-/// Computed apart from this code, with another implementation of SHA-256.
+/// Computed separately, with another implementation of SHA-256.
 const PINNED: [&str; 5] = [
     "sha-256=:1WQcZu4FGGj70IhhaVOUZup5NCd/Vb1jfYAu75x9oI4=:",
     "sha-256=:8rk1FxTMree3QGLCzAeEgW+nfYjA6q/j8d8wRZHSWjQ=:",
@@ -174,7 +174,7 @@ proptest! {
 
 type Request = (Vec<(String, String)>, Option<String>, Option<String>, String);
 
-/// Of so few letters that two requests are often alike but for where a letter stands.
+/// With so few letters that two requests are often alike except for the position of a letter.
 fn request() -> impl Strategy<Value = Request> {
     let text = || "[a]{0,2}";
     (

@@ -1,4 +1,4 @@
-//! The disk that all processes share: what it is like at the moment, and what it promised.
+//! The disk that all processes share: its current state, and its promises.
 
 use crate::dice::Dice;
 use crate::observed::Observed;
@@ -8,48 +8,48 @@ use perdura_store::{Group, Incarnation, Lease, Position, Shard};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How often something goes wrong, in a thousand.
+/// The rates of faults, in a thousand.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rates {
     /// Nothing is written, and an error says so.
     pub(crate) fails_before: u32,
-    /// All is written, and an error says otherwise.
+    /// Everything is written, and the answer is an error.
     pub(crate) fails_after: u32,
-    /// Nothing is written; it is to be offered again.
+    /// Nothing is written; the caller must retry.
     pub(crate) busy: u32,
     pub(crate) read_fails: u32,
 }
 
-/// What the disk is like at the moment.
+/// The current state of the disk.
 #[derive(Debug)]
 pub(crate) struct Disk {
     /// Rates while faults are on.
     pub(crate) rates: Rates,
     /// Faults are on.
     pub(crate) fails: bool,
-    /// No room until then.
+    /// Full until then.
     pub(crate) full_until: i64,
     /// True time.
     pub(crate) now: i64,
-    /// The truth.
+    /// The acknowledged Turns.
     pub(crate) observed: Observed,
     /// How often each kind of fault happened.
     pub(crate) faults: BTreeMap<&'static str, u64>,
-    /// Commits that were promised and are not written yet.
+    /// Commits that were acknowledged and are not written yet.
     pub(super) lazy: Vec<Group>,
     pub(super) dice: Dice,
     pub(super) sabotage: Option<Sabotage>,
-    /// For sabotage: who holds what, and up to where each of them has written.
+    /// For sabotage: the holder of each Shard, and how far each has written.
     pub(super) owners: BTreeMap<Shard, Incarnation>,
     pub(super) leases: BTreeMap<Incarnation, (Lease, Position)>,
-    /// For sabotage: whose a name is said to be.
+    /// For sabotage: the wrong owners of names.
     pub(crate) lies: BTreeMap<Arc<str>, ExecutionId>,
-    /// For sabotage: who held what at first.
+    /// For sabotage: the first holders.
     pub(super) first_holders: Option<BTreeMap<Shard, Arc<str>>>,
 }
 
 impl Disk {
-    /// A disk that works until told otherwise.
+    /// A disk without faults until told otherwise.
     pub(crate) fn new(seed: u64, sabotage: Option<Sabotage>) -> Self {
         Self {
             rates: Rates::default(),
@@ -73,12 +73,12 @@ impl Disk {
         *self.faults.entry(what).or_default() += 1;
     }
 
-    /// The power fails: what was promised and not written is gone.
+    /// A power failure: acknowledged commits that were not written are lost.
     pub(crate) fn lose_promises(&mut self) {
         self.lazy.clear();
     }
 
-    /// Whether something was promised and is not written.
+    /// Whether an acknowledged commit is not written.
     pub(crate) fn has_promises(&self) -> bool {
         !self.lazy.is_empty()
     }
@@ -100,7 +100,7 @@ impl Disk {
     }
 }
 
-/// What all handles share.
+/// The state that all handles share.
 pub(crate) type SharedDisk = Arc<Mutex<Disk>>;
 
 pub(super) fn lock(disk: &SharedDisk) -> MutexGuard<'_, Disk> {

@@ -1,4 +1,4 @@
-//! A reader that fails now and then, and that sabotage makes blind.
+//! A reader that fails now and then, and that sabotage makes miss data.
 
 use super::disk::{SharedDisk, lock};
 use super::failure;
@@ -60,7 +60,7 @@ impl Reader for SimReader {
         self.inner.named(machine, name)
     }
 
-    /// Whoever reserves may not hear of it.
+    /// The answer to a reservation may be lost.
     fn reserve(
         &mut self,
         machine: MachineId,

@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt::{self, Write};
 
-/// Which chain.
+/// The id of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Chain {
-    /// What is changed by everybody: machines, what is registered, sweeps.
+    /// Shared data: machines, registered things, sweeps.
     Catalog,
     Shard(Shard),
 }
 
 impl Chain {
-    /// As it stands in the table.
+    /// Its number in the table.
     pub fn number(self) -> i64 {
         match self {
             Self::Catalog => -1,
@@ -31,7 +31,7 @@ impl Chain {
         }
     }
 
-    /// The chain of that name.
+    /// The chain with that name.
     pub fn read(name: &str) -> Option<Self> {
         match name {
             "catalog" => Some(Self::Catalog),
@@ -68,7 +68,7 @@ pub struct Entries {
     /// Each on a line, without an end after the last.
     pub(crate) text: String,
     pub(crate) count: u64,
-    /// The first and the last moment of them.
+    /// The first and the last instant of them.
     pub(crate) span: Option<(Timestamp, Timestamp)>,
 }
 
@@ -83,7 +83,7 @@ impl Entries {
         self.span = Some(self.span.map_or((at, at), |(from, to)| (from.min(at), to.max(at))));
     }
 
-    /// How large they are.
+    /// Their size.
     pub fn bytes(&self) -> u64 {
         self.text.len() as u64
     }
@@ -100,18 +100,18 @@ impl From<&Entry> for Entries {
 /// A SHA-256.
 pub type Hash = [u8; 32];
 
-/// What one commit added to a chain.
+/// The row that one commit added to a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditRow {
-    /// Grows with every row, of whichever chain.
+    /// Grows with every row, over all chains.
     pub id: i64,
     pub chain: Chain,
     /// The number of its first entry in its chain, from 1.
     pub first: u64,
     pub count: u64,
-    /// The first moment of its entries.
+    /// The first instant of its entries.
     pub from_at: Timestamp,
-    /// The last one.
+    /// The last instant.
     pub to_at: Timestamp,
     /// The entries, one on each line.
     pub entries: String,
@@ -121,7 +121,7 @@ pub struct AuditRow {
 }
 
 impl AuditRow {
-    /// The row that follows in its chain.
+    /// The next row of its chain.
     pub(crate) fn after(state: &ChainState, id: i64, entries: &Entries) -> Option<Self> {
         let (from_at, to_at) = entries.span?;
         let mut row = Self {
@@ -139,7 +139,7 @@ impl AuditRow {
         Some(row)
     }
 
-    /// The SHA-256 of a line with the other columns, and the entries as they stand, each with the end of its line.
+    /// The SHA-256 of a line with the other columns, and the entries, each with the end of its line.
     pub fn digest(&self) -> Hash {
         let Self { id, chain, first, count, from_at, to_at, entries, previous, hash: _ } = self;
         let (chain, from_at, to_at) = (chain.number(), from_at.0, to_at.0);
@@ -159,7 +159,7 @@ impl AuditRow {
     }
 }
 
-/// A chain as it stands.
+/// The state of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChainState {
     pub chain: Chain,
@@ -179,21 +179,21 @@ impl ChainState {
         Self { chain, first: 1, before: [0; 32], next: 1, head: [0; 32] }
     }
 
-    /// With this row as its newest.
+    /// The state with this row as its newest.
     pub(crate) fn with(&self, row: &AuditRow) -> Self {
         Self { next: row.first + row.count, head: row.hash, ..self.clone() }
     }
 
-    /// Without its rows up to this one, which is its oldest.
+    /// The state without its rows up to this one, which is its oldest.
     pub(crate) fn without(&self, row: &AuditRow) -> Self {
         Self { first: row.first + row.count, before: row.hash, ..self.clone() }
     }
 }
 
-/// Which rows are asked for.
+/// The requested rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AuditPage {
-    /// Behind this row, in the order asked for.
+    /// After this row, in the requested order.
     pub after: Option<i64>,
     /// The newest row first.
     pub newest_first: bool,
@@ -201,7 +201,7 @@ pub struct AuditPage {
     pub since: Option<Timestamp>,
     /// Only rows with an entry at or before this.
     pub until: Option<Timestamp>,
-    /// About how many bytes at most; one row is always told.
+    /// About how many bytes at most; at least one row is returned.
     pub bytes_max: usize,
 }
 
@@ -213,7 +213,7 @@ pub fn hex(hash: &Hash) -> String {
     })
 }
 
-/// A hash as [`hex`] writes it.
+/// Parses a hash in the form of [`hex`].
 pub fn read_hex(text: &str) -> Option<Hash> {
     let mut hash = [0; 32];
     if text.len() != 64 || !text.is_ascii() {

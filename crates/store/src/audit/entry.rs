@@ -1,4 +1,4 @@
-//! Entries: who did what, to what, and what came of it.
+//! Entries: who did what, to what, and with which result.
 
 use super::{Chain, ChainState, hex};
 use crate::machine::{Head, MachineRecord, Registered, Registry, Revised};
@@ -11,31 +11,32 @@ use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// The longest card of a machine that an entry has as it is; of a longer one it has the SHA-256.
+/// The longest card of a machine that an entry contains; of a longer one it has the SHA-256.
 const CARD_BYTES_MAX: usize = 4_096;
 
-/// Where a request comes from, and who sent it.
+/// The requester, and the way of the request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
-    /// When it was asked, by the wall clock.
+    /// The time of the request, by the wall clock.
     #[serde(with = "instant")]
     pub at: Timestamp,
-    /// The name of a token or the id of an access key; `owner` is whoever has the data directory, `perdura` the server.
+    /// The name of a token or the id of an access key; `owner` for the owner of the data directory, `perdura` for the
+    /// server.
     pub principal: Arc<str>,
     pub tenant: Arc<str>,
     pub role: Arc<str>,
     pub door: DoorKind,
-    /// The address of the peer, where the door has one.
+    /// The address of the peer, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Arc<str>>,
-    /// What was asked for, as the door calls it.
+    /// The requested operation, as the API or command names it.
     pub operation: Arc<str>,
     /// The client's key of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Arc<str>>,
 }
 
-/// By which way a request came in.
+/// The way of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DoorKind {
@@ -47,15 +48,15 @@ pub enum DoorKind {
     Socket,
     /// A command on data that no server holds.
     Command,
-    /// A task of an execution that calls this server.
+    /// A task of an execution calls this server.
     Task,
     /// The server, by itself.
     Chore,
-    /// A program that has the engine in it.
+    /// A program that embeds the engine.
     Program,
 }
 
-/// What was done, or tried.
+/// The change, done or tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verb {
@@ -63,26 +64,26 @@ pub enum Verb {
     Stop,
     Redrive,
     Resolve,
-    /// A worker says how its task went.
+    /// A worker's answer for its task.
     Answer,
-    /// The bounds of a Map Run.
+    /// The bounds of a Map Run were changed.
     Adjust,
     GiveUp,
-    /// What executions held goes, and they stay.
+    /// The data of executions was erased; the executions stay.
     Erase,
-    /// A machine: its definition, versions, aliases, tags, or that it goes.
+    /// A machine was changed: its definition, versions, aliases or tags, or it was deleted.
     Change,
-    /// A connection, an activity or a token is kept.
+    /// A connection, an activity or a token was stored.
     Put,
-    /// One of them goes.
+    /// One of them was deleted.
     Delete,
-    /// What is too old goes.
+    /// Old data was deleted.
     Sweep,
-    /// The oldest entries go.
+    /// The oldest entries were deleted.
     Cut,
-    /// A stored input, output, error or history was given out.
+    /// A stored input, output, error or history was returned.
     Read,
-    /// A request was refused before it came to any of these.
+    /// A request was refused before any of these.
     Try,
 }
 
@@ -105,7 +106,7 @@ impl Verb {
         Self::Try,
     ];
 
-    /// As entries spell it.
+    /// The name in entries.
     pub fn name(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -127,7 +128,7 @@ impl Verb {
     }
 }
 
-/// What it was done to.
+/// The changed thing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "kebab-case")]
 pub enum Subject {
@@ -136,7 +137,7 @@ pub enum Subject {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         machine: Option<Arc<str>>,
     },
-    /// Those that a sweep took away.
+    /// The executions that a sweep deleted.
     Executions {
         executions: Vec<ExecutionId>,
     },
@@ -154,7 +155,7 @@ pub enum Subject {
         kind: Arc<str>,
         name: Arc<str>,
     },
-    /// Whatever is known under a key.
+    /// Everything under a key.
     Key {
         key: Arc<str>,
     },
@@ -162,7 +163,7 @@ pub enum Subject {
     Audit {
         chain: Chain,
     },
-    /// Nothing that is known by a name.
+    /// Nothing with a name.
     Installation,
 }
 
@@ -198,7 +199,7 @@ impl Subject {
         }
     }
 
-    /// The execution whose Shard's chain it belongs to.
+    /// The execution whose Shard's chain has the entry.
     pub fn of_shard(&self) -> Option<ExecutionId> {
         match self {
             Self::Execution { execution, .. } => Some(*execution),
@@ -213,17 +214,17 @@ impl Subject {
     }
 }
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AuditResult {
     Done,
-    /// It was as it should be already, or came too late.
+    /// It was in that state already, or the request came too late.
     Unchanged,
     Refused,
 }
 
-/// One thing that somebody did, tried, or was given.
+/// One action of a requester: done, tried, or a read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     #[serde(flatten)]
@@ -235,7 +236,7 @@ pub struct Entry {
     pub before: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Value>,
-    /// The execution's Turn that did it.
+    /// The Turn of the execution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<u64>,
     pub result: AuditResult,
@@ -261,7 +262,7 @@ impl Entry {
         Self { result: AuditResult::Unchanged, why: Some(why.into()), ..Self::done(origin, verb, subject) }
     }
 
-    /// A machine was revised, or stands otherwise than the caller saw it.
+    /// A machine was revised, or is not as the caller saw it.
     pub(crate) fn revised(
         origin: &Arc<Origin>,
         name: &Arc<str>,
@@ -293,7 +294,7 @@ impl Entry {
         Self { before: before.map(tell), after: Some(tell(record)), ..done }
     }
 
-    /// Something was kept by its name. What it says may be a secret, and is not told; that of a pause is none.
+    /// A thing was stored by its name. Its content may be a secret, and is left out; that of a pause is not secret.
     pub(crate) fn registered(origin: &Arc<Origin>, entry: &Registered, was_there: bool) -> Self {
         let before = was_there.then(|| json!("kept"));
         let says = match entry.kind {
@@ -304,7 +305,7 @@ impl Entry {
         Self { before, after: Some(after), ..Self::done(origin, Verb::Put, named(entry.kind, &entry.name)) }
     }
 
-    /// Something was forgotten.
+    /// A thing was deleted.
     pub(crate) fn unregistered(origin: &Arc<Origin>, kind: Registry, name: &str, was_there: bool) -> Self {
         let subject = named(kind, name);
         if was_there {
@@ -313,7 +314,7 @@ impl Entry {
         Self::unchanged(origin, Verb::Delete, subject, "it was not there")
     }
 
-    /// Executions and rows of the ledger were taken away.
+    /// Executions and rows of the ledger were deleted.
     pub(crate) fn swept(origin: &Arc<Origin>, executions: Vec<ExecutionId>, ledger: u64) -> Self {
         let before = Some(json!({"executions": executions.len(), "ledgerRows": ledger}));
         Self { before, ..Self::done(origin, Verb::Sweep, Subject::Executions { executions }) }
@@ -324,7 +325,7 @@ impl Entry {
         Self::done(origin, Verb::Erase, Subject::Executions { executions })
     }
 
-    /// The oldest rows of a chain were taken away.
+    /// The oldest rows of a chain were deleted.
     pub(crate) fn cut(origin: &Arc<Origin>, stood: &ChainState, stands: &ChainState) -> Self {
         let tell = |state: &ChainState| Some(json!({"first": state.first, "hashBefore": hex(&state.before)}));
         let done = Self::done(origin, Verb::Cut, Subject::Audit { chain: stands.chain });
@@ -336,7 +337,7 @@ fn named(kind: Registry, name: &str) -> Subject {
     Subject::Registered { kind: words::registry_name(kind).into(), name: name.into() }
 }
 
-/// A machine as an entry tells it.
+/// A machine's state in an entry.
 fn stands(head: &Head) -> Value {
     let card = if head.card.len() > CARD_BYTES_MAX {
         json!({"sha256": hex(&Sha256::digest(head.card.as_bytes()).into())})

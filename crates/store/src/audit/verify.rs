@@ -1,14 +1,14 @@
-//! Chains are followed from their oldest row to the newest, to find what does not fit together.
+//! Follows chains from their oldest row to the newest, to find inconsistencies.
 
 use super::{AuditRow, Chain, ChainState, Hash, hex};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What does not fit together.
+/// An inconsistency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// Which row; `None`: it is about a chain as a whole.
+    /// The row; `None`: it is about a chain as a whole.
     pub row: Option<i64>,
     pub what: String,
 }
@@ -41,7 +41,7 @@ pub struct Verified {
 #[derive(Debug)]
 pub struct Verifier {
     chains: BTreeMap<Chain, (ChainState, Followed)>,
-    /// Heads that somebody noted, and that are still to be found.
+    /// Recorded heads that were not found yet.
     noted: Vec<(Chain, Hash)>,
     last: Option<i64>,
 }
@@ -55,7 +55,7 @@ struct Followed {
 }
 
 impl Verifier {
-    /// For chains that stand so, in which these hashes are to be found.
+    /// For chains in this state, which must contain these hashes.
     pub fn new(chains: Vec<ChainState>, noted: &[(Chain, Hash)]) -> Self {
         let follow = |state: ChainState| {
             let followed = Followed { next: state.first, head: state.before, rows: 0 };
@@ -99,7 +99,7 @@ impl Verifier {
         Ok(())
     }
 
-    /// All rows were taken.
+    /// All rows were taken: checks the ends.
     pub fn finish(self) -> Result<Vec<Verified>, Broken> {
         let broken = |what: String| Err(Broken { row: None, what });
         let mut verified = Vec::new();

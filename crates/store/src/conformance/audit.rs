@@ -1,4 +1,4 @@
-//! Who did what is written with what they did, and stays.
+//! Entries of the audit are written with their change, and stay.
 
 #![allow(missing_docs, reason = "the name is the promise")]
 
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 const SHARD: Chain = Chain::Shard(Shard(0));
 
-/// Somebody who asks at this moment.
+/// A requester at this moment.
 fn who(ms: i64) -> Arc<Origin> {
     Arc::new(Origin {
         at: at(ms),
@@ -29,7 +29,7 @@ fn who(ms: i64) -> Arc<Origin> {
     })
 }
 
-/// So many starts at this moment.
+/// This many starts at this moment.
 fn starts(ms: i64, count: u128) -> BTreeMap<Shard, Entries> {
     let mut entries = Entries::default();
     for number in 0..count {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(super) struct Audit {
     rows: BTreeMap<i64, AuditRow>,
-    /// The newest of all that there were.
+    /// The newest row id ever.
     newest: i64,
     chains: BTreeMap<Chain, ChainState>,
 }
@@ -25,7 +25,7 @@ impl Audit {
         self.rows.insert(row.id, row);
     }
 
-    /// What was done, where somebody asked for it.
+    /// Adds the entry of a change, if there is a requester.
     pub(super) fn note(&mut self, by: Option<&Arc<Origin>>, entry: impl FnOnce(&Arc<Origin>) -> Entry) {
         if let Some(by) = by {
             self.append(Chain::Catalog, &Entries::from(&entry(by)));

@@ -246,7 +246,7 @@ fn write_rows(connection: &Connection, shards: u16, newest: Position, rows: &[Ro
     Ok(())
 }
 
-/// What `waits` says: who is held waits too, for a new process may find that nothing holds it any more.
+/// The value of `waits`: a held execution waits too, because a new process may find that nothing holds it any more.
 fn waits(row: &Row) -> i64 {
     if row.held { super::rows::HELD } else { i64::from(row.waits) }
 }

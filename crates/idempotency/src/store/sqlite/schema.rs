@@ -81,7 +81,7 @@ pub(super) fn connect(path: &Path, options: &Options) -> Result<Connection, Stor
             connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
-        // What is deleted is overwritten, long before somebody erases it: each rewriting of a row leaves the row before it.
+        // Deleted bytes are overwritten at once, not only on erasure: each rewrite of a row would leave its old bytes.
         connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;
         // Below zero, the unit is a kibibyte and not a page.
         connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;

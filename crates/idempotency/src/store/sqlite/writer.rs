@@ -176,7 +176,7 @@ impl Desk {
                         _ => self.scrub(bytes_max),
                     };
                     last = Some((bytes_max, scrubbed.clone()));
-                    // Whoever no longer waits asks again, if it still matters.
+                    // A caller that no longer waits asks again if it still matters.
                     drop(reply.send(scrubbed.map_err(StoreError::from)));
                 }
                 if let Some(session) = session {
