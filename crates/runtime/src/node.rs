@@ -269,7 +269,7 @@ impl Node {
         for id in std::mem::take(&mut self.outgoing.stale) {
             self.gather_as_it_is(id, moment, true);
         }
-        self.spread_some(moment);
+        self.move_some_runs(moment);
     }
 
     /// All that run get their rows, as if they had run for a while.
@@ -322,7 +322,7 @@ impl Node {
         !self.ready.is_empty()
             || !self.outgoing.items.is_empty()
             || !self.errands.is_empty()
-            || self.spreads()
+            || self.runs_may_move()
     }
 
     /// When it wants to be woken, if nothing else happens.

@@ -9,7 +9,7 @@ use crate::door::Door;
 use crate::fetch::{Fetch, Fetched};
 use crate::follow::Followed;
 use crate::node::{Bounds, Live};
-use crate::threads::{Decider, Wanted};
+use crate::threads::{Decider, Reading};
 use crate::watch::{Gauges, Pulse};
 use crate::world::World;
 use perdura_store::{CommitError, Failure, FailureKind, Store};
@@ -129,7 +129,7 @@ impl Runtime {
     pub fn open(mut opener: Opener, world: Arc<dyn World>, options: &Options) -> Result<Self, Failure> {
         let (events, inbox) = mpsc::channel();
         let (groups, taken) = mpsc::channel::<Box<Prepared>>();
-        let (questions, asked) = mpsc::channel::<Wanted>();
+        let (questions, asked) = mpsc::channel::<Reading>();
         let (fetches, wanted) = mpsc::channel::<Fetch>();
         let shared = Arc::new(Shared {
             store: Mutex::new(Some(opener()?)),
@@ -258,15 +258,15 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<(
 }
 
 /// Answers what a node asks, until it is gone.
-fn answer_all(wanted: &Receiver<Wanted>, events: &Sender<Event>) {
+fn answer_all(readings: &Receiver<Reading>, events: &Sender<Event>) {
     let mut librarian = None;
-    while let Ok(wanted) = wanted.recv() {
-        let questions = match wanted {
-            Wanted::Librarian(opened) => {
+    while let Ok(reading) = readings.recv() {
+        let questions = match reading {
+            Reading::Librarian(opened) => {
                 librarian = Some(opened);
                 continue;
             }
-            Wanted::Questions(questions) => questions,
+            Reading::Questions(questions) => questions,
         };
         let Some(librarian) = &mut librarian else { unreachable!("a node that asks was opened") };
         for question in questions {

@@ -27,7 +27,7 @@ const TAKE_AT_ONCE: usize = 1_024;
 const SLEEPS_FOR_MAX: Duration = Duration::from_secs(1);
 
 /// What the thread that reads is given.
-pub(crate) enum Wanted {
+pub(crate) enum Reading {
     /// The store was opened: from now on this one answers.
     Librarian(Box<Librarian>),
     Questions(Vec<Question>),
@@ -39,7 +39,7 @@ pub(crate) struct Decider {
     pub(crate) inbox: Receiver<Event>,
     pub(crate) events: Sender<Event>,
     pub(crate) groups: Sender<Box<Prepared>>,
-    pub(crate) questions: Sender<Wanted>,
+    pub(crate) questions: Sender<Reading>,
     pub(crate) fetches: Sender<Fetch>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) world: Arc<dyn World>,
@@ -68,7 +68,7 @@ impl Decider {
                         self.groups.send(prepared).expect("the writer lives as long as the node");
                         break None;
                     }
-                    Next::Read(questions) => self.want(Wanted::Questions(questions)),
+                    Next::Read(questions) => self.have_read(Reading::Questions(questions)),
                     Next::See(chore) => {
                         let done = match self.shared.store().as_deref_mut() {
                             Some(store) => chore.see_to(store),
@@ -176,12 +176,12 @@ impl Decider {
     /// Opens the store that is there.
     pub(crate) fn open(&self, live: Live, anchor: Option<Anchor>) -> Result<Box<(Node, Committer)>, Failure> {
         let Opened { node, committer, librarian } = self.open_node(live, anchor)?;
-        self.want(Wanted::Librarian(Box::new(librarian)));
+        self.have_read(Reading::Librarian(Box::new(librarian)));
         Ok(Box::new((node, committer)))
     }
 
-    fn want(&self, wanted: Wanted) {
-        self.questions.send(wanted).expect("whoever reads lives as long as the node");
+    fn have_read(&self, reading: Reading) {
+        self.questions.send(reading).expect("whoever reads lives as long as the node");
     }
 
     fn open_node(&self, live: Live, anchor: Option<Anchor>) -> Result<Opened, Failure> {

@@ -41,9 +41,9 @@ impl Node {
     /// Who is to be decided next. Where nobody waits for that, Map Runs start more children; what arrives meanwhile is
     /// looked at after the work of about one Turn, also where it made no child.
     fn next_ready(&mut self, moment: &mut dyn FnMut() -> Moment) -> Option<ExecutionId> {
-        if self.ready.is_empty() && self.spreads() {
+        if self.ready.is_empty() && self.runs_may_move() {
             let now = self.anchor.see(&moment());
-            self.spread(1, &now);
+            self.move_runs(1, &now);
         }
         self.ready.pop()
     }

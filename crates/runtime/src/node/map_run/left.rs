@@ -33,7 +33,7 @@ struct Search {
 }
 
 /// Whether a run that is not here is wanted, though its row says that it runs.
-enum Wanted {
+enum Need {
     /// Its parent has still to ask for it, or it cannot be told yet.
     Perhaps,
     /// It is for somebody else to say.
@@ -117,10 +117,10 @@ impl Node {
         let mut again = false;
         for LeftRun { run, row, parent } in slice {
             let Some(row) = row.filter(|_| !self.map_runs.runs.contains_key(&run)) else { continue };
-            match self.is_wanted(&row, &parent) {
-                Wanted::No => self.end_by_row(*row),
-                Wanted::Elsewhere => {}
-                Wanted::Perhaps => again = true,
+            match self.need_of(&row, &parent) {
+                Need::No => self.end_by_row(*row),
+                Need::Elsewhere => {}
+                Need::Perhaps => again = true,
             }
         }
         let Some(search) = &mut self.map_runs.left.search else { return };
@@ -138,10 +138,10 @@ impl Node {
         }
         let input = match row.filter(|row| row.status == Status::Running) {
             None => Input::Stop { fault: Fault::default() },
-            Some(row) => match self.is_wanted(&row, &parent) {
-                Wanted::Elsewhere => Input::Resume,
-                Wanted::No => return self.end_by_row(*row),
-                Wanted::Perhaps => return,
+            Some(row) => match self.need_of(&row, &parent) {
+                Need::Elsewhere => Input::Resume,
+                Need::No => return self.end_by_row(*row),
+                Need::Perhaps => return,
             },
         };
         for execution in self.map_runs.left.of(run) {
@@ -149,23 +149,23 @@ impl Node {
         }
     }
 
-    fn is_wanted(&self, row: &MapRunRow, parent: &Waits) -> Wanted {
+    fn need_of(&self, row: &MapRunRow, parent: &Waits) -> Need {
         if self.shards.hold(row.execution).is_err() || !self.destinations.performs_for(row.execution) {
-            return Wanted::Elsewhere;
+            return Need::Elsewhere;
         }
         match self.executions.get(row.execution) {
-            Some(Slot { parked: Some(_), .. }) => Wanted::Elsewhere,
+            Some(Slot { parked: Some(_), .. }) => Need::Elsewhere,
             Some(Slot { body: Body::Here(parent), .. }) if !parent.execution.waits_for_map_run(&row.arn) => {
-                Wanted::No
+                Need::No
             }
-            Some(_) => Wanted::Perhaps,
+            Some(_) => Need::Perhaps,
             None => match parent {
-                Waits::No => Wanted::No,
-                Waits::Damaged => Wanted::Elsewhere,
-                Waits::Yes | Waits::Awake => Wanted::Perhaps,
+                Waits::No => Need::No,
+                Waits::Damaged => Need::Elsewhere,
+                Waits::Yes | Waits::Awake => Need::Perhaps,
                 Waits::Unread(failure) => {
                     tracing::error!(map_run = %row.id, %failure, "it cannot be read who waits for it");
-                    Wanted::Perhaps
+                    Need::Perhaps
                 }
             },
         }

@@ -37,23 +37,23 @@ pub(in super::super) struct Redrive {
 
 impl Node {
     /// A few children are started in any case, on average: one item may take the work of many.
-    pub(in super::super) fn spread_some(&mut self, moment: &Moment) {
+    pub(in super::super) fn move_some_runs(&mut self, moment: &Moment) {
         self.map_runs.ahead = self.map_runs.ahead.saturating_sub(START_AT_LEAST);
         if self.map_runs.ahead == 0 {
-            self.spread(START_AT_LEAST, moment);
+            self.move_runs(START_AT_LEAST, moment);
         }
     }
 
     /// Runs have something to do, and may do it here.
-    pub(in super::super) fn spreads(&self) -> bool {
+    pub(in super::super) fn runs_may_move(&self) -> bool {
         self.performs.begins() && !self.map_runs.eager.is_empty()
     }
 
     /// Lets runs make their moves, until about so many children were started.
-    pub(in super::super) fn spread(&mut self, most: usize, moment: &Moment) {
+    pub(in super::super) fn move_runs(&mut self, most: usize, moment: &Moment) {
         let mut started = 0;
         while started < most
-            && self.spreads()
+            && self.runs_may_move()
             && let Some(id) = self.map_runs.eager.pop_front()
         {
             let Some(run) = self.map_runs.runs.get_mut(&id) else { continue };
