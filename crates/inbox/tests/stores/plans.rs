@@ -2,7 +2,6 @@
 
 use crate::bench::{self, Folder};
 use perdura_inbox::conformance::{keyed, put, wish};
-use perdura_inbox::row::Claim;
 use perdura_inbox::store::{Sqlite, Store, sqlite::Options};
 use rusqlite::{Connection, params};
 
@@ -68,5 +67,5 @@ async fn a_claim_on_postgres_passes_over_no_ended_and_no_blocked_rows() {
     assert_eq!(after.0 - before.0, 0, "no row is read without an index");
     let entries = after.1 - before.1;
     assert!((2..100).contains(&entries), "{entries} entries were read");
-    assert_eq!(store.claim(&Claim { ..wish("a", 10) }).await.expect("claiming"), []);
+    assert_eq!(store.claim(&wish("a", 10)).await.expect("claiming"), []);
 }
