@@ -133,8 +133,7 @@ mod tests {
     fn the_api_is_never_its_own_and_other_services_are_nobody_s() {
         for (resource, expected) in [
             ("aws-sdk:sfn:listStateMachines", r#"Some(Api { state: "T" })"#),
-            ("aws-sdk:sqs:sendMessage", "None"),
-            ("sqs:sendMessage", "None"),
+            ("aws-sdk:sqs:listQueues", "None"),
         ] {
             assert_eq!(task(resource, r#", "Parameters": {}"#), expected, "{resource}");
         }

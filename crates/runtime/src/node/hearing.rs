@@ -30,7 +30,7 @@ impl Node {
             (Subject::Held(shard), Told::Held(after, page)) => {
                 let pauses = &self.pauses;
                 let goes_on = |machine| !pauses.stops(machine);
-                self.sleepers.resuming.told_held((*shard, after), page, goes_on);
+                self.sleepers.resuming.told_held((*shard, after), &page, goes_on);
             }
             (Subject::LeftRuns, Told::Runs(slice)) => self.go_on_searching(slice),
             (Subject::Runs, Told::Runs(runs)) => runs.into_iter().for_each(|run| self.join_or_end(run)),
