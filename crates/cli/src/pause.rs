@@ -102,16 +102,15 @@ fn waits_for(pauses: &Pauses) -> String {
 }
 
 /// Says what is paused, for whoever wonders why nothing moves.
-pub(crate) fn note(data: &mut Data, json: bool) -> Result<()> {
+pub(crate) fn note(data: &mut Data, json: bool) {
     // AWS has no pauses, and a token for some machines is not told of all.
     if json || data.is_elsewhere() {
-        return Ok(());
+        return;
     }
-    let Ok(Answer::Pauses(pauses)) = data.ask(Request::Pauses) else { return Ok(()) };
+    let Ok(Answer::Pauses(pauses)) = data.ask(Request::Pauses) else { return };
     for paused in &pauses.items {
         terminal::tell(&noted(paused));
     }
-    Ok(())
 }
 
 fn noted(paused: &Paused) -> String {

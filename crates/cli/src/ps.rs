@@ -43,7 +43,7 @@ pub(crate) fn ps(arguments: &PsArguments) -> Result<ExitCode> {
         table::print_json(&rows)?;
     } else {
         let rows: Vec<Vec<String>> = rows.iter().map(row).collect();
-        pause::note(&mut data, arguments.data.json)?;
+        pause::note(&mut data, arguments.data.json);
         table::print(&["EXECUTION", "MACHINE", "NAME", "STATUS", "STARTED", "TOOK", "LABELS"], &rows)?;
     }
     Ok(ExitCode::SUCCESS)
