@@ -333,5 +333,5 @@ fn a_store_without_a_fence_is_noticed_among_several_nodes() {
 
 #[test]
 fn what_cannot_be_read_for_a_moment_and_is_taken_for_nothing_loses_what_was_meant_for_it() {
-    check_in(Sabotage::UnreadIsUnknown, Trouble::Fans, Promise::NothingLost);
+    check_in(Sabotage::UnreadIsUnknown, Trouble::Exits, Promise::NothingLost);
 }
