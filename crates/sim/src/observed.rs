@@ -214,7 +214,9 @@ impl Observed {
 
     /// This process begins, and reads all that is paused.
     pub(crate) fn knows_all(&mut self, life: Life) {
-        self.holds.iter_mut().for_each(|holding| drop(holding.known_by.insert(life)));
+        for holding in &mut self.holds {
+            holding.known_by.insert(life);
+        }
     }
 
     pub(crate) fn is_over(&self, number: usize) -> bool {

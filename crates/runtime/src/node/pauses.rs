@@ -95,7 +95,7 @@ impl Node {
             self.pauses.settling.push((away, reply));
         }
         let mut held: Vec<ExecutionId> =
-            self.slots.iter().filter(|(_, slot)| slot.gate.is_held).map(|(id, _)| *id).collect();
+            self.slots.iter().filter(|(_, slot)| slot.is_held).map(|(id, _)| *id).collect();
         held.sort_unstable();
         for id in held {
             self.go_on_unless_held(id);
@@ -107,13 +107,13 @@ impl Node {
 
     /// One that was held goes on if nothing holds it any more.
     pub(super) fn go_on_unless_held(&mut self, id: ExecutionId) {
-        let Some(slot) = self.slots.get_mut(&id).filter(|slot| slot.gate.is_held) else { return };
+        let Some(slot) = self.slots.get_mut(&id).filter(|slot| slot.is_held) else { return };
         let Some(running) = slot.running() else { return };
         if self.pauses.hold(running) {
             return;
         }
         let goes_on = running.execution.goes_on();
-        slot.gate.is_held = false;
+        slot.is_held = false;
         if goes_on {
             slot.inbox.push_back(Queued { input: Input::Continue, reply: ReplyTo::Nobody });
             self.make_ready(id);

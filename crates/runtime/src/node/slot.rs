@@ -29,6 +29,8 @@ pub(super) struct Slot {
     /// Whose child it is, if it is one.
     pub(super) child: Option<ChildOf>,
     pub(super) gate: Gate,
+    /// Its machine was paused when it was last looked at: it carries out no state.
+    pub(super) is_held: bool,
     /// A stop of it is on its way: it starts no more children.
     pub(super) stops: bool,
     pub(super) wake: Wake,
@@ -63,8 +65,6 @@ pub(super) struct Gate {
     pub(super) awaits_parent: bool,
     /// Its calls are for another process to make: here it does not go further than up to the next.
     pub(super) is_anothers: bool,
-    /// Its machine was paused when it was last looked at: it carries out no state.
-    pub(super) is_held: bool,
 }
 
 /// Its place among those that are ready.
@@ -111,6 +111,7 @@ impl Slot {
             machine: None,
             child: None,
             gate: Gate::default(),
+            is_held: false,
             stops: false,
             wake: Wake::default(),
             line: Line::default(),
@@ -216,7 +217,7 @@ impl Slot {
         let execution = &running.execution;
         running.turns > 0
             && self.is_idle(running, performs)
-            && (self.gate.is_held || !execution.goes_on())
+            && (self.is_held || !execution.goes_on())
             && (execution.is_ended() || rests(&[], execution.next_wake(), moment))
     }
 }

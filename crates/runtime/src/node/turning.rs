@@ -74,12 +74,12 @@ impl Node {
             answer = slot.calls.is_live(by).then(|| (by.clone(), outcome.clone()));
             slot.calls.answered(by);
         }
-        slot.gate.is_held = self.pauses.hold(&running);
+        slot.is_held = self.pauses.hold(&running);
         let waits_for = running.execution.next_wake();
         let moment = &self.anchor.moment_of(id, waits_for, moment);
         let (execution, live) = (&running.execution, slot.calls.live());
         let decided = catch_unwind(AssertUnwindSafe(|| match &input {
-            input if slot.gate.is_held && !matches!(input, Input::Resume) => {
+            input if slot.is_held && !matches!(input, Input::Resume) => {
                 decide_paused(execution, input, moment)
             }
             input if self.ends || slot.gate.is_anothers => decide_before_calls(execution, input, moment),

@@ -6,7 +6,7 @@ use crate::observed::{Hold, Life};
 use crate::plan::Held;
 use perdura_engine::Timestamp;
 use perdura_runtime::{ALL, Message, Pause, Reply};
-use perdura_store::{Catalog, MachineId, Registry};
+use perdura_store::{MachineId, Registry};
 use std::sync::PoisonError;
 
 impl Sim {
