@@ -34,7 +34,7 @@ pub(crate) fn resume(arguments: &ResumeArguments) -> Result<ExitCode> {
     let said = subject(machine.as_deref());
     let said = format!("{} {verb}\n", said.trim_end_matches(" is").trim_end_matches(" are"));
     let told = tell(&mut data, arguments.data.json, &said)?;
-    note(&mut data, arguments.data.json)?;
+    note(&mut data, arguments.data.json);
     Ok(told)
 }
 
