@@ -95,11 +95,7 @@ impl Node {
             self.pauses.settling.push((away, reply));
         }
         let mut held: Vec<ExecutionId> =
-<<<<<<< HEAD
             self.executions.iter().filter(|(_, slot)| slot.is_held).map(|(id, _)| id).collect();
-=======
-            self.slots.iter().filter(|(_, slot)| slot.is_held).map(|(id, _)| *id).collect();
->>>>>>> api
         held.sort_unstable();
         for id in held {
             self.go_on_unless_held(id);
@@ -111,11 +107,7 @@ impl Node {
 
     /// One that was held goes on if nothing holds it any more.
     pub(super) fn go_on_unless_held(&mut self, id: ExecutionId) {
-<<<<<<< HEAD
         let Some(slot) = self.executions.get_mut(id).filter(|slot| slot.is_held) else { return };
-=======
-        let Some(slot) = self.slots.get_mut(&id).filter(|slot| slot.is_held) else { return };
->>>>>>> api
         let Some(running) = slot.running() else { return };
         if self.pauses.hold(running) {
             return;
