@@ -324,3 +324,17 @@ fn what_is_remembered_is_in_backups_and_in_checks() {
     let checked = scene.on_data(&["check", "--json"]);
     assert!(checked.code != Some(0), "{checked:?}");
 }
+
+#[test]
+fn a_server_that_can_record_no_key_is_not_ready_until_it_can() {
+    let scene = scene("keyed-ready");
+    let server = Server::start(&scene, &[]);
+    assert!(server.get("/readyz").starts_with("HTTP/1.1 200 "), "{}", server.get("/readyz"));
+    let record = open(&scene, "idempotency.db");
+    lock(&record);
+    let told = server.get("/readyz");
+    assert!(told.starts_with("HTTP/1.1 503 ") && told.contains("no key can be recorded"), "{told}");
+    assert!(server.metric("perdura_ready") < 1.0, "metrics say so too");
+    unlock(&record);
+    wait_until("it is ready", || server.get("/readyz").starts_with("HTTP/1.1 200 "));
+}

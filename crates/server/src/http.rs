@@ -130,8 +130,13 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 pub async fn serve(listener: TcpListener, site: Site) -> io::Result<()> {
     static LINE: Seldom = Seldom::new();
     let (keys, tokens) = (site.keys, site.tokens);
-    let told =
-        Told { health: site.health, api: site.api.clone(), keys: keys.clone(), tokens: tokens.clone() };
+    let told = Told {
+        health: site.health,
+        api: site.api.clone(),
+        v1: site.v1.clone(),
+        keys: keys.clone(),
+        tokens: tokens.clone(),
+    };
     let (states, routes) = (States::new(site.api), routes(told));
     let desk = Arc::new(Desk {
         states,
@@ -265,6 +270,7 @@ const METRICS: &str = "/metrics";
 struct Told {
     health: Health,
     api: Api,
+    v1: V1,
     keys: Arc<Keyring>,
     tokens: Arc<Known>,
 }
@@ -277,8 +283,18 @@ fn routes(told: Told) -> Router {
         .with_state(told)
 }
 
+impl Told {
+    /// Why the server is not ready: the data and the record of keys are both to be written.
+    async fn trouble(&self) -> Option<(&'static str, Arc<str>)> {
+        match self.health.trouble() {
+            Some(trouble) => Some(trouble),
+            None => self.v1.trouble().await.map(|why| ("no key can be recorded", why)),
+        }
+    }
+}
+
 async fn ready(State(told): State<Told>) -> Response {
-    match told.health.trouble() {
+    match told.trouble().await {
         None => format!("ready\n{}", paused(&told.health.door.gauges())).into_response(),
         Some((what, why)) => problem(StatusCode::SERVICE_UNAVAILABLE, what, &why),
     }
@@ -296,11 +312,12 @@ fn paused(reading: &Reading) -> String {
 
 /// Metrics need an access key or a token where there are any; without them only this machine gets metrics.
 async fn metrics(
-    State(Told { health, api, keys, tokens }): State<Told>,
+    State(told): State<Told>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     uri: Uri,
     headers: HeaderMap,
 ) -> Response {
+    let Told { api, keys, tokens, .. } = &told;
     let now = api.moment().now;
     if keys.asks() || !tokens.get().is_empty() {
         let shown = Shown {
@@ -326,7 +343,9 @@ async fn metrics(
         return problem(StatusCode::FORBIDDEN, "not from there", "metrics are told on this machine alone");
     }
     let kind = "text/plain; version=0.0.4; charset=utf-8";
-    ([(header::CONTENT_TYPE, kind)], metrics::text(&metrics::Numbers::of(&health, &api))).into_response()
+    let is_ready = told.trouble().await.is_none();
+    let numbers = metrics::Numbers::of(&told.health, api, is_ready);
+    ([(header::CONTENT_TYPE, kind)], metrics::text(&numbers)).into_response()
 }
 
 /// RFC 9457.

@@ -320,6 +320,12 @@ pub struct V1 {
 }
 
 impl V1 {
+    /// Why requests under a key are refused at the moment: their record cannot be written.
+    pub(crate) async fn trouble(&self) -> Option<Arc<str>> {
+        let checked = self.rule.operations().check_writes().await;
+        checked.err().map(|error| error.to_string().into())
+    }
+
     /// Within a tokio runtime.
     pub async fn new(data: Served, api: Api, memory: Memory) -> Result<Self, StartError> {
         let rule = memory.layer().await?;

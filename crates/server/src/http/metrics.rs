@@ -22,7 +22,7 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    pub(super) fn of(health: &Health, api: &Api) -> Self {
+    pub(super) fn of(health: &Health, api: &Api, is_ready: bool) -> Self {
         Self {
             reading: health.door.gauges(),
             stuck: health.watch.stuck(),
@@ -31,7 +31,7 @@ impl Numbers {
             traces_dropped: health.spans.dropped(),
             held: health.watch.held(),
             put_off: health.put_off.load(Ordering::Relaxed),
-            is_ready: health.trouble().is_none(),
+            is_ready,
             calls: api.calls(),
         }
     }
