@@ -164,7 +164,7 @@ impl Node {
             (Subject::Waiting(shard), Told::Waiting(page)) => self.resuming.told(*shard, page),
             (Subject::Held(shard), Told::Held(after, page)) => {
                 let pauses = &self.pauses;
-                self.resuming.told_held((*shard, after), page, |machine| !pauses.stops(machine));
+                self.resuming.told_held((*shard, after), &page, |machine| !pauses.stops(machine));
             }
             (_, told) => {
                 // A child that was to begin may not have taken its place.

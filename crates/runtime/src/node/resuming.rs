@@ -64,7 +64,7 @@ impl Resuming {
     pub(super) fn told_held(
         &mut self,
         (shard, asked_after): (Shard, Option<ExecutionId>),
-        page: Vec<(ExecutionId, MachineId)>,
+        page: &[(ExecutionId, MachineId)],
         is_meant: impl Fn(MachineId) -> bool,
     ) {
         self.is_reading_held = false;
