@@ -92,7 +92,7 @@ commands! { data:
     Looks Tokens => tokens::list(data);
     Changes RevokeToken { id } => tokens::revoke(data, &id);
     Looks Audit(question) => audit::audit(data, &question);
-    Changes Pause { machine, now } => pauses::pause(data, machine, now);
+    Changes Pause { machine, now } => pauses::pause(data, machine.as_deref(), now);
     Changes Resume { machine } => pauses::resume(data, machine);
     Looks Pauses => pauses::list(data);
     Looks Stats => upkeep::stats(data);

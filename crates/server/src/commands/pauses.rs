@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 const CALLS: usize = 20;
 
 /// Pauses a machine, or all of them. To say the same again changes nothing.
-pub(super) fn pause<D: Data>(data: &mut D, machine: Option<String>, now: bool) -> Result<Answer, Refusal> {
-    let name = machine.as_deref().unwrap_or(ALL);
-    let head = machine.as_deref().map(|name| known(data, name)).transpose()?;
+pub(super) fn pause<D: Data>(data: &mut D, machine: Option<&str>, now: bool) -> Result<Answer, Refusal> {
+    let name = machine.unwrap_or(ALL);
+    let head = machine.map(|name| known(data, name)).transpose()?;
     let pause = Pause { machine: head.map(|head| head.machine), now };
     let before = data.read(|reader| reader.registered_one(Registry::Pause, name))?;
     let is_so = |entry: &Registered| Pause::read(entry).is_ok_and(|before| before == pause);
