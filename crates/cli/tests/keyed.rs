@@ -205,7 +205,7 @@ fn a_process_killed_before_the_claim_has_begun_nothing_and_the_same_request_begi
         let mut cut_off = server.sent(&post(path, Some(KEY), "", &asked));
         // It is asked behind the request, and waits for the same lock.
         let _behind = server.sent(&post(path, Some(KEY), "", &asked));
-        server.until_ready();
+        assert!(server.get("/healthz").starts_with("HTTP/1.1 200 "));
         server.end("-KILL");
         let mut nothing = Vec::new();
         let _ = cut_off.read_to_end(&mut nothing);

@@ -50,12 +50,15 @@ use rule::{Handler, OnSocket};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 use table::{Answers, Does, Method, Mode, OPERATIONS, Operation, Reads};
 use tower::{Layer, ServiceExt};
 
 /// The largest body. Whoever serves may allow less.
 const BODY_MAX: usize = 128 << 20;
 const CLIENTS_MAX: usize = 1_024;
+/// How long the record of keys may take to write before the server is not ready.
+const WRITES_WITHIN: Duration = Duration::from_secs(3);
 
 /// An operation that waits without a thread.
 type Waits = for<'a> fn(&'a Desk, Asked) -> Pin<Box<dyn Future<Output = Result<Told, Problem>> + Send + 'a>>;
@@ -205,11 +208,12 @@ fn no_more() -> Problem {
 /// What a request was admitted by, where it is to be asked again: the tokens, and the headers that show one.
 type Showing = (Arc<Known>, HeaderMap);
 
-/// `None`: it came by the control socket.
+/// `None`: it came by the control socket, or without a token while there were none. Its own change may make the first one.
 fn showing(request: &Request) -> Option<Showing> {
     let known = request.extensions().get::<Arc<Known>>()?.clone();
     let shown = request.headers().get_all(header::AUTHORIZATION).iter();
-    Some((known, shown.map(|value| (header::AUTHORIZATION, value.clone())).collect()))
+    let shown: HeaderMap = shown.map(|value| (header::AUTHORIZATION, value.clone())).collect();
+    (!shown.is_empty()).then_some((known, shown))
 }
 
 /// A body is JSON, and is there only where it is read.
@@ -322,8 +326,11 @@ pub struct V1 {
 impl V1 {
     /// Why requests under a key are refused at the moment: their record cannot be written.
     pub(crate) async fn trouble(&self) -> Option<Arc<str>> {
-        let checked = self.rule.operations().check_writes().await;
-        checked.err().map(|error| error.to_string().into())
+        let operations = self.rule.operations();
+        match tokio::time::timeout(WRITES_WITHIN, operations.check_writes()).await {
+            Ok(checked) => checked.err().map(|error| error.to_string().into()),
+            Err(_elapsed) => Some(format!("nothing was written for {} s", WRITES_WITHIN.as_secs()).into()),
+        }
     }
 
     /// Within a tokio runtime.
