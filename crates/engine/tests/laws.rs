@@ -62,6 +62,41 @@ fn a_map_that_waits_for_what_is_held_begins_no_further_items() {
     Fate::met(moves, 3, 4_437_785_942_043_082_429).befall(definition);
 }
 
+/// Two calls of a Parallel time out in one Turn, and nobody can say what became of them: the first fails the Parallel, so
+/// that the second is held. Its Catch went on with it all the same.
+#[test]
+fn a_call_that_is_held_because_its_parallel_failed_is_not_caught() {
+    let definition = r#"{
+        "StartAt": "Items",
+        "States": {
+            "Items": {"Type": "Pass", "Assign": {"items": [1, 2, 3]}, "Next": "Outer"},
+            "Outer": {
+                "Type": "Map", "ItemsPath": "$items", "MaxConcurrency": 1, "End": true,
+                "Retry": [{"ErrorEquals": ["States.ALL"], "IntervalSeconds": 3, "MaxAttempts": 1}],
+                "ItemProcessor": {"StartAt": "Both", "States": {"Both": {
+                    "Type": "Parallel", "End": true,
+                    "Branches": [
+                        {"StartAt": "A", "States": {"A": {
+                            "Type": "Task", "Resource": "arn:aws:states:::sqs:sendMessage.waitForTaskToken",
+                            "Parameters": {"QueueUrl": "q", "MessageBody": "m"}, "TimeoutSeconds": 18,
+                            "Catch": [{"ErrorEquals": ["States.Timeout"], "Next": "A"}], "End": true}}},
+                        {"StartAt": "B", "States": {"B": {
+                            "Type": "Task", "Resource": "arn:aws:states:::sqs:sendMessage.waitForTaskToken",
+                            "Parameters": {"QueueUrl": "q", "MessageBody": {"once.$": "States.UUID()"}},
+                            "TimeoutSeconds": 6, "End": true}}}
+                    ]
+                }}}
+            }
+        }
+    }"#;
+    let moves = vec![
+        Move::Timer { when: 209 },
+        Move::Answer { which: 175, how: 16, by_token: false },
+        Move::Answer { which: 0, how: 0, by_token: false },
+    ];
+    Fate::met(moves, 6, 12_197_562_011_152_221_427).befall(definition);
+}
+
 /// Every type of event, and the notes that are rare.
 fn wanted() -> impl Iterator<Item = &'static str> {
     let notes = ["Repeated", "Held", "ResolvedCompleted", "ResolvedFailed", "ResolvedAgain"];

@@ -5,7 +5,7 @@ use crate::effect::Effect;
 use crate::event::{EventKind, Fault};
 use crate::execution::Status;
 use crate::id::{StrandId, Wake};
-use crate::strand::Standing;
+use crate::strand::{Standing, Step, Strand};
 use crate::turn::Note;
 use perdura_asl::error::{HEARTBEAT_TIMEOUT, TIMEOUT};
 
@@ -25,8 +25,12 @@ impl Turning<'_> {
         let share = whole / late.len().max(1) as u64;
         for strand in due {
             let fault = late.iter().find(|(late, _)| *late == strand).map(|(_, fault)| fault.clone());
-            // An earlier one may have ended this one.
-            if self.draft.changes.core.status != Status::Running || self.draft.peek(strand).is_none() {
+            // An earlier one may have ended this one, or what failed around it has to wait for what a person says of it.
+            let is_held =
+                |strand: &Strand| matches!(strand.step, Some(Step { standing: Standing::Held { .. }, .. }));
+            if self.draft.changes.core.status != Status::Running
+                || self.draft.peek(strand).is_none_or(is_held)
+            {
                 continue;
             }
             match fault {
