@@ -167,3 +167,10 @@ fn the_same_seed_gives_the_same_trace() {
         assert_eq!(first.counts, second.counts, "seed {seed}");
     }
 }
+
+/// A parent was brought to memory for the end of its child while its machine was paused, and nobody knew that it was held.
+#[test]
+fn what_comes_to_memory_while_its_machine_is_paused_goes_on_when_that_is_resumed() {
+    let verdict = judge(521, Setting::default());
+    assert!(verdict.is_good(), "{}", verdict.report(Setting::default()));
+}

@@ -202,7 +202,9 @@ impl Node {
         let is_anothers = !self.destinations.performs_for(id);
         let gate = Gate { is_anothers, ..Gate::default() };
         let weight = Weight { is_counted, ..Weight::default() };
-        self.executions.insert(id, Slot { gate, wake, weight, ..Slot::here(running) });
+        // It may have been brought here for something else: it goes on when its machine is resumed.
+        let is_held = running.execution.goes_on() && self.pauses.hold(&running);
+        self.executions.insert(id, Slot { gate, is_held, wake, weight, ..Slot::here(running) });
         self.weigh(id);
         self.room.read(self.executions.get(id).map_or(0, |slot| slot.weight.bytes));
     }
