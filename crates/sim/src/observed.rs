@@ -161,8 +161,15 @@ impl Observed {
                     EventKind::TaskScheduled(_) => {
                         *self.scheduled.entry((execution, event.strand)).or_default() += 1;
                     }
-                    EventKind::ExecutionStarted { .. } | EventKind::ExecutionRedriven { .. } => {
+                    EventKind::ExecutionStarted { .. } => {
                         self.running.insert(execution);
+                    }
+                    EventKind::ExecutionRedriven { .. } => {
+                        self.running.insert(execution);
+                        // One that is redriven runs, also where it was stopped before its first state.
+                        if let Some(belongs) = self.belongs.get_mut(&execution) {
+                            belongs.has_entered = true;
+                        }
                     }
                     EventKind::ExecutionSucceeded { .. }
                     | EventKind::ExecutionFailed(_)
