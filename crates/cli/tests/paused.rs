@@ -4,7 +4,7 @@
 mod common;
 
 use common::Scene;
-use common::server::{Server, wait_until};
+use common::server::{Server, lift_limit_of_files, limit_files_to, wait_until};
 use std::fs::{self, File};
 use std::io::Write;
 
@@ -100,6 +100,37 @@ fn a_drain_waits_for_calls_under_way_and_says_for_which() {
         ended
     });
     assert_eq!(calls(), 4, "each call once");
+}
+
+#[test]
+fn nothing_is_drained_while_nobody_can_say_what_is_under_way() {
+    let scene = Scene::new("paused-full")
+        .function("echo x >> calls; read line < gate; echo 1", "")
+        .file("m.asl.json", TWICE)
+        .pipe("gate");
+    let server = Server::start_by(
+        &scene,
+        &["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""],
+        &["--config", "perdura.toml"],
+    );
+    scene.one(&["deploy", "m.asl.json"]);
+    scene.one(&["start", "m", "--name", "n"]);
+    wait_until("the call is under way", || !scene.lines("calls").is_empty());
+    assert_eq!(scene.on_data(&["pause", "--all", "--now"]).code, Some(0));
+    // The store is shut, and the call goes on.
+    limit_files_to(server.id(), Some(4_096));
+    wait_until("nothing can be written", || {
+        drop(scene.on_data(&["start", "m"]));
+        server.get("/readyz").starts_with("HTTP/1.1 503 ")
+    });
+    let drained = scene.on_data(&["drain", "--timeout", "1s"]);
+    assert_ne!(drained.code, Some(0), "{drained:?}");
+    lift_limit_of_files(server.id());
+    server.until_ready();
+    scene.on_data(&["drain", "--timeout", "1s"]).fails(1, &["waits for 1 call: "]);
+    File::create(scene.path("gate")).and_then(|mut gate| gate.write_all(b"go\n")).expect("it can be let go");
+    let drained = scene.on_data(&["drain"]);
+    assert_eq!(drained.code, Some(0), "{drained:?}");
 }
 
 #[test]

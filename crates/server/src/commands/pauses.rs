@@ -52,7 +52,7 @@ pub(super) fn resume<D: Data>(data: &mut D, machine: Option<String>) -> Result<A
 pub(super) fn list<D: Data>(data: &mut D) -> Result<Answer, Refusal> {
     let counts = data.read(|reader| reader.held_counts())?;
     let items = paused(data, &counts)?;
-    let underway = data.underway(CALLS);
+    let underway = data.underway(CALLS)?;
     let drained = underway.is_nothing() && items.iter().any(|one| one.machine.is_none() && one.now);
     let Underway { calls, shown, moving } = underway;
     let waits_for = shown.into_iter().map(|(execution, key)| Call {

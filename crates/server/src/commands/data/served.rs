@@ -10,7 +10,7 @@ use perdura_engine::asl::machine::Machine;
 use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, TaskToken, Timestamp};
 use perdura_idempotency::Scope;
 use perdura_idempotency::store::Scrubbed;
-use perdura_runtime::{Door, InputError, RealClock, Start, Started, Taken, Underway, View};
+use perdura_runtime::{Door, InputError, RealClock, Start, Started, Taken, Unavailable, Underway, View};
 use perdura_store::audit::{Origin, Subject};
 use perdura_store::{
     After, Erased, Failure, Filter, Listing, MachineChange, MachineId, Reader, Registered, Registry,
@@ -189,8 +189,11 @@ impl Data for Served {
         Ok(was_there)
     }
 
-    fn underway(&mut self, most: usize) -> Underway {
-        self.handle.block_on(self.door.underway(most)).unwrap_or_default()
+    fn underway(&mut self, most: usize) -> Result<Underway, Refusal> {
+        let told = self.handle.block_on(self.door.underway(most));
+        // While the store cannot be written, calls go on, and the node cannot say which.
+        let why = || self.door.trouble().map_or(Unavailable::Closing, Unavailable::Store);
+        told.ok_or_else(|| InputError::Unavailable(why()).into())
     }
 
     fn give_up(&mut self, execution: ExecutionId) -> Result<bool, Refusal> {
