@@ -4,14 +4,17 @@
 //! came of it: threads on a real machine, a simulation, or a command that holds the data for a moment. What the driver
 //! does not say has not happened, so a crash is nothing but the loss of this value.
 
+mod chore;
+
 use crate::audit::Witnessed;
 use crate::committer::{Committed, Committer, Prepared};
 use crate::librarian::{Finding, Question};
-use crate::message::{AdjustError, InputError, Message, Reply, Slice, StartError, Unavailable};
-use crate::node::{Anchor, Deed, Erasing, Live, Node, Wish};
+use crate::message::{AdjustError, InputError, Message, StartError, Unavailable};
+use crate::node::{Anchor, Deed, Live, Node, Wish};
 use crate::peers::{Pass, PassNumber, Patience, Peers, Response, Step};
-use perdura_engine::{ExecutionId, Moment, Timestamp, Wake};
-use perdura_store::{CommitError, Erased, Failure, Lease, Renewal, Store, Swept};
+pub use chore::{Chore, Done};
+use perdura_engine::{Moment, Timestamp, Wake};
+use perdura_store::{CommitError, Erased, Failure, Lease};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -63,60 +66,6 @@ pub enum Next {
     Sleep(Wake),
     /// It is over: this is to be given back, if there is one.
     Closed(Option<Lease>),
-}
-
-/// Something to see to in the store while nothing is being written.
-#[derive(Debug)]
-pub enum Chore {
-    /// Hold the Shards for longer.
-    Renew(Lease, Renewal),
-    /// Take away what has ended.
-    Sweep(Slice, Reply<Result<Swept, Unavailable>>),
-    /// Forget one that cannot be read.
-    GiveUp(Lease, ExecutionId, Reply<Result<bool, InputError>>),
-    /// Erase the data of what has ended.
-    Erase(Lease, Erasing),
-}
-
-/// What came of a chore.
-#[derive(Debug)]
-pub enum Done {
-    /// The lease as it is now.
-    Renewed(Result<Lease, CommitError>),
-    /// Whoever asked was told.
-    Swept,
-    /// Whoever asked was told.
-    Erased,
-    /// Nothing is left of it, or it could not be done; who asked is told when memory follows.
-    GivenUp(ExecutionId, Result<bool, CommitError>, Reply<Result<bool, InputError>>),
-}
-
-impl Chore {
-    /// Does it.
-    pub fn see_to(self, store: &mut dyn Store) -> Done {
-        match self {
-            Self::Renew(mut lease, renewal) => Done::Renewed(match store.renew(&mut lease, renewal) {
-                // Somebody else writes for a moment: there is time until the next try.
-                Ok(()) | Err(CommitError::Busy) => Ok(lease),
-                Err(error @ (CommitError::Fenced { .. } | CommitError::Lost(_))) => Err(error),
-            }),
-            Self::Sweep(Slice { going, ledger_before, ledger_most }, reply) => {
-                let swept = store.sweep(&going, ledger_before, ledger_most, reply.origin());
-                reply.send(swept.map_err(|error| Unavailable::Store(error.to_string().into())));
-                Done::Swept
-            }
-            Self::GiveUp(lease, execution, reply) => {
-                let given_up = store.give_up(&lease, execution, reply.origin());
-                Done::GivenUp(execution, given_up, reply)
-            }
-            Self::Erase(lease, Erasing { ended, at, reply }) => {
-                let erased = store.erase(&lease, &ended, at, reply.origin());
-                let unavailable = |error: CommitError| Unavailable::Store(error.to_string().into());
-                reply.send(erased.map_err(|error| InputError::Unavailable(unavailable(error))));
-                Done::Erased
-            }
-        }
-    }
 }
 
 /// The loop of one node.

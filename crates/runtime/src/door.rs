@@ -1,5 +1,7 @@
 //! The way in: the verbs that a server, a command or a program calls. Each is answered after its commit.
 
+mod activities;
+
 use crate::audit::{self, Asking, Witnessed};
 use crate::core::Event;
 use crate::follow::Follower;
@@ -12,6 +14,7 @@ use crate::pause::Pause;
 use crate::runtime::Shared;
 use crate::seldom::Seldom;
 use crate::watch::Reading;
+pub use activities::Activities;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{Answered, By, ExecutionId, Input, Outcome, TaskToken, Timestamp};
 use perdura_store::audit::{DoorKind, Entry, Origin, Subject, Verb};
@@ -570,55 +573,6 @@ impl Door {
     fn send(&self, message: Message) {
         // If nobody receives it, its reply is dropped, and whoever asked is told that the node is closing.
         let _ = self.events.send(Event::Message(message));
-    }
-}
-
-/// The activities, for one who changes them. All of it waits for the disk.
-pub struct Activities<'a> {
-    door: &'a Door,
-    /// How many there are, once somebody has counted.
-    count: MutexGuard<'a, Option<usize>>,
-}
-
-impl Activities<'_> {
-    /// One of them, as it is kept.
-    pub fn find(&self, name: &str) -> Result<Option<Registered>, Failure> {
-        self.door.read(|reader| reader.registered_one(Registry::Activity, name))
-    }
-
-    /// Keeps one; `false`: it would be new, and there are as many as there may be.
-    pub fn put(&mut self, entry: &Registered, most: usize) -> Result<bool, CommitError> {
-        if self.find(&entry.name)?.is_some() {
-            self.door.register(entry)?;
-            return Ok(true);
-        }
-        let known = match *self.count {
-            Some(known) => known,
-            None => self.door.read(|reader| reader.registered(Registry::Activity, None, u32::MAX))?.len(),
-        };
-        *self.count = Some(known);
-        if known >= most {
-            return Ok(false);
-        }
-        self.door.register(entry)?;
-        *self.count = Some(known + 1);
-        let was_deleted =
-            self.door.read(|reader| reader.registered_one(Registry::DeletedActivity, &entry.name))?.is_some();
-        if was_deleted && self.door.unregister(Registry::DeletedActivity, &entry.name)? {
-            self.door.send(Message::Activity { name: entry.name.clone(), deleted: false });
-        }
-        Ok(true)
-    }
-
-    /// Deletes one; what is not there is gone. That it was there is kept: its tasks fail from now on.
-    pub fn remove(&mut self, name: &str) -> Result<(), CommitError> {
-        let Some(known) = self.find(name)? else { return Ok(()) };
-        let name = known.name.clone();
-        self.door.register(&Registered { kind: Registry::DeletedActivity, body: Vec::new(), ..known })?;
-        let was_there = self.door.unregister(Registry::Activity, &name)?;
-        *self.count = self.count.map(|count| count.saturating_sub(usize::from(was_there)));
-        self.door.send(Message::Activity { name, deleted: true });
-        Ok(())
     }
 }
 

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Pauses {
     /// `None`: all machines.
     paused: BTreeMap<Option<MachineId>, Pause>,
-    /// Who waits until what was decided before a pause is on disk, and for which executions.
+    /// Callers of a pause, each with the executions whose earlier Turns are still on their way to disk.
     settling: Vec<(BTreeSet<ExecutionId>, Reply<()>)>,
 }
 
