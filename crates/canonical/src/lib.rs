@@ -1,4 +1,4 @@
-//! What two contents are compared by.
+//! Comparing two contents by their meaning and not by their bytes.
 //!
 //! A sender repeats itself, but not byte for byte: it may write `1.0` where it wrote `1`, or the members of an object in
 //! another order. Here is the one form that all spellings of a JSON value have, what a media type says about comparing

@@ -88,7 +88,7 @@ impl<'a> Scanner<'a> {
         passes
     }
 
-    /// What comes next.
+    /// The kind of the next value.
     pub fn kind(&self) -> Result<Kind, Fault> {
         match self.peek() {
             Some(b'"') => Ok(Kind::Text),

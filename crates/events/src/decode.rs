@@ -8,7 +8,7 @@ use crate::event::{AttributeError, Event, is_json};
 use crate::{aws, http, json};
 use perdura_canonical::{Fault, MediaType};
 
-/// What one request may bring.
+/// The limits of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of the body and of the headers that are attributes, together. CloudEvents wants 64 KiB to be taken.
@@ -23,7 +23,7 @@ impl Default for Limits {
     }
 }
 
-/// What a request brought.
+/// The messages of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Received {
     /// One message.

@@ -1,4 +1,4 @@
-//! What makes two arrivals one message.
+//! Identity of messages: when two arrivals are the same message.
 //!
 //! A sender that knows says so: by `idempotencykey`, or by `id`, which is unique within a source. Else the fingerprint of
 //! what was sent names it. The hash of the payload is kept beside the name, so that one name with two payloads is told as
@@ -17,7 +17,7 @@ const FINGERPRINT_VERSION: &str = "perdura-event-1";
 /// Changes whenever the same message would have another name than before.
 const NAME_VERSION: &[u8] = b"perdura-message-1";
 
-/// What of the data counts.
+/// The part of the data that counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// Fields of the data that differ between two copies of a message.
@@ -60,7 +60,7 @@ impl fmt::Debug for Hash {
     }
 }
 
-/// What names a message.
+/// The name of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
     /// The attribute `idempotencykey`, whatever the source.
@@ -82,7 +82,7 @@ pub struct Identity {
     pub payload: Hash,
 }
 
-/// What one arrival is to another.
+/// The relation of one arrival to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
     /// Another message.

@@ -56,7 +56,7 @@ enum Test {
     Exists(bool),
 }
 
-/// What is asked of one value.
+/// One test of a value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Atom {
     /// The value in its canonical form, in which a string is its characters after a quote.

@@ -1,4 +1,4 @@
-//! What every [`Store`] must do: one suite of promises, run on ours and on whatever others write.
+//! The promises of every [`Store`]: one suite, run on our stores and on those of others.
 //!
 //! [`CHECKS`] lists all of them, and [`store_conformance!`](crate::store_conformance) makes a test of each for one kind of store. A store under
 //! test needs a [`Bench`]. Nothing here waits on a real clock: time goes on where the bench lets it, and a store whose clock goes

@@ -64,7 +64,7 @@ impl Leases {
     }
 }
 
-/// What became of work behind a fence.
+/// The result of work behind a fence.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fenced<T> {
     ToItsEnd(T),

@@ -1,4 +1,4 @@
-//! What a row is: its name, its columns, and the words that verbs take and give.
+//! Rows: their names, their columns, and the arguments and results of the verbs.
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -152,7 +152,7 @@ pub struct Row {
     pub head: bool,
     /// While it is DOING.
     pub lease_until: Option<Timestamp>,
-    /// Who claimed it last.
+    /// The worker that claimed it last.
     pub owner: Option<Name>,
     pub epoch: Epoch,
     pub fingerprint: Fingerprint,
@@ -179,7 +179,7 @@ impl Message {
         format!("{:032x}", u128::from_be_bytes(half))
     }
 
-    /// What later verbs have to show.
+    /// The proof of the claim, which later verbs present.
     pub fn held(&self) -> Option<Held> {
         let owner = self.row.owner.clone()?;
         Some(Held { address: self.row.address.clone(), owner, epoch: self.row.epoch })
@@ -214,7 +214,7 @@ impl Put {
     }
 }
 
-/// What came of a put, with the row as it stands.
+/// The result of a put, with the row as it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Receipt {
     /// It is new, and on disk.
@@ -237,7 +237,7 @@ pub struct Claim {
     pub after: Option<Name>,
 }
 
-/// What came of a claim by name.
+/// The result of a claim by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "it lives for a moment, and there is one")]
 pub enum Named {
@@ -270,7 +270,7 @@ pub enum Holding {
     Lost,
 }
 
-/// What came of a redrive.
+/// The result of a redrive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "it lives for a moment, and there is one")]
 pub enum Redriven {

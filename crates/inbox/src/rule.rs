@@ -1,4 +1,4 @@
-//! What may become of a row: the rules of the inbox, without a clock and without a store.
+//! The rules of the inbox: every change that a row may make, without a clock and without a store.
 //!
 //! ```text
 //! put --> PENDING --claim--> DOING --done--> DONE

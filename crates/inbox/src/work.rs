@@ -39,7 +39,7 @@ impl<E: std::error::Error> From<E> for Failed {
     }
 }
 
-/// What came of a handler's work.
+/// The result of a handler's work.
 #[derive(Debug)]
 pub enum Worked {
     /// It was done, and the row is still DOING: the worker ends it.

@@ -55,7 +55,7 @@ pub(super) struct Element {
     pub(super) end: u32,
 }
 
-/// What one pass found.
+/// The result of one pass.
 pub(super) struct Found {
     /// Tests that hold, each with the element that its value is in. The first element is the message.
     pub(super) tests: Vec<(u32, u32)>,

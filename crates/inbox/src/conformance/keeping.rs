@@ -1,4 +1,4 @@
-//! What is shown of rows, and how long they are kept.
+//! Promises about lists of rows and about retention.
 
 use super::{Bench, Desk, NEAR, address, again, dead, name, of_tenant, put, wish};
 use crate::row::{Counts, Ending, Keep, List, Put, Receipt, Redriven, Status};

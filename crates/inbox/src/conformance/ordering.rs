@@ -1,4 +1,4 @@
-//! What an ordering key does to its rows, and to no others.
+//! Promises of an ordering key: it orders its own rows and affects no others.
 
 use super::{
     ATTEMPTS_MAX, Bench, Desk, LEASE_FOR, NEAR, address, again, dead, ids, keyed, name, of_tenant, put, wish,

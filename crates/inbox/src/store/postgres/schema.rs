@@ -19,7 +19,7 @@ const SETTINGS: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
-/// What a schema may be called: it is never quoted.
+/// Whether this may be the name of a schema. The name is never quoted.
 pub(super) fn check_name(schema: &str) -> Result<(), StoreError> {
     let mut letters = schema.bytes();
     let begins = letters.next().is_some_and(|first| first.is_ascii_lowercase() || first == b'_');

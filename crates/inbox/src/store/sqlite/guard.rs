@@ -1,4 +1,4 @@
-//! What a handler may do on the connection that everybody writes by.
+//! Limits for a handler on the connection that all writes share.
 //!
 //! It may not end the transaction or change our tables: SQLite refuses such statements. A commit by a statement
 //! that rolled the transaction back before is refused too, because its writes would be apart from their row. A handler that takes

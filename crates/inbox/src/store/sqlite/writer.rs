@@ -123,7 +123,7 @@ impl Writer {
     }
 }
 
-/// What the thread works with.
+/// The resources of the writer's thread.
 struct Desk {
     connection: Connection,
     clock: Clock,
